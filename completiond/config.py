@@ -1,0 +1,220 @@
+"""The one configuration tree. Knows defaults, TOML, environment and flags; reads nothing else.
+
+Order: the default on the field < config.toml < COMPLETIOND_<SECTION>_<KEY> < flags. Nobody writes
+to a Config after it is made. Unknown keys are errors that name the key and the nearest valid one.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+
+from completiond.errors import ConfigError
+
+APP = "completiond"
+ENV_PREFIX = "COMPLETIOND"
+
+
+def cache_dir() -> Path:
+    """Where models live: `COMPLETIOND_CACHE`, or the user's cache directory."""
+    return Path(os.environ.get("COMPLETIOND_CACHE") or platformdirs.user_cache_dir(APP))
+
+
+def config_file() -> Path:
+    """The user's config.toml: `COMPLETIOND_CONFIG`, or the user's config directory."""
+    given = os.environ.get("COMPLETIOND_CONFIG")
+    return Path(given) if given else Path(platformdirs.user_config_dir(APP)) / "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is served."""
+
+    name: str = "qwen2.5-coder-0.5b"
+    """Registry name, local directory or hub id of the target."""
+    draft: str = ""
+    """The same for a small draft model; empty means none."""
+    template: str = ""
+    """FIM template by name; empty means the one that the vocabulary says, `none` means prefix-only."""
+    context: int = 4096
+    """Tokens of one prompt and its answer together; cut to the model's own limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How it is computed."""
+
+    device: str = "auto"
+    """`auto`, `cpu` or `cuda:N`."""
+    threads: int = 0
+    """CPU threads; 0 means one per core."""
+    kernel: str = "auto"
+    """Linear layers on CPU: `auto`, `int8`, `bf16` or `fp32`."""
+    kv_mb: int = 512
+    """Budget of the KV cache, MiB; idle buffers are evicted first."""
+    pass_ms: float = 55.0
+    """Aim for the longest pass, milliseconds; prefill is cut into chunks that fit it."""
+    speculation: str = "auto"
+    """`off`, `lookup`, `small_model` or `auto` (whatever is there)."""
+    draft_tokens: int = 7
+    """Longest proposal, tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Who may ask."""
+
+    endpoint: str = ""
+    """`ipc://PATH` or `tcp://HOST:PORT`; empty means ipc in the runtime directory."""
+    insecure_loopback: bool = False
+    """Allow tcp on a loopback address without CURVE keys."""
+    queue: int = 256
+    """Requests that may wait in all; more are refused."""
+    clients: int = 256
+    """Clients that are remembered; the longest idle is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What is answered when the request does not say."""
+
+    max_tokens: int = 64
+    max_ms: int = 10_000
+    layout: str = "line"
+    """Where the prompt is split: `line` (start of the cursor's line, healed) or `cursor`."""
+    prefix_tokens: int = 1536
+    suffix_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    model: Model = field(default_factory=Model)
+    engine: Engine = field(default_factory=Engine)
+    serve: Serve = field(default_factory=Serve)
+    completion: Completion = field(default_factory=Completion)
+
+
+_converter = Converter(forbid_extra_keys=True)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """The configuration from all sources; `flags` maps "section.key" to a value, None is unset.
+
+    Raises ConfigError with one sentence that names the source and the key.
+    """
+    tree: dict[str, dict[str, Any]] = {}
+    path = file or config_file()
+    for section, keys in _read_toml(path).items():
+        if not isinstance(keys, dict):
+            raise ConfigError(f"{path}: `{section}` must be a [section], not a value.")
+        for key, value in keys.items():
+            _put(tree, section, key, value, str(path))
+    for name, text in (os.environ if environ is None else environ).items():
+        section, key = _split_env(name)
+        if section:
+            _put(tree, section, key, text, name)
+    for dotted, value in (flags or {}).items():
+        if value is not None:
+            section, _, key = dotted.partition(".")
+            _put(tree, section, key, value, f"--{key.replace('_', '-')}")
+    return _structure(tree)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read as TOML ({exc}); mend or remove it.") from exc
+
+
+def _split_env(name: str) -> tuple[str, str]:
+    """("section", "key") of a variable of ours, ("", "") of any other."""
+    parts = name.split("_", 2)
+    sections = {f.name.upper(): f.name for f in fields(Config)}
+    if len(parts) == 3 and parts[0] == ENV_PREFIX and parts[1] in sections:
+        return sections[parts[1]], parts[2].lower()
+    return "", ""
+
+
+def _put(tree: dict[str, dict[str, Any]], section: str, key: str, value: Any, source: str) -> None:
+    sections = {f.name: f.default_factory for f in fields(Config)}
+    if section not in sections:
+        raise ConfigError(f"{source}: unknown section [{section}]{_near(section, sections)}.")
+    known = {f.name: f.type for f in fields(sections[section])}  # type: ignore[arg-type]
+    if key not in known:
+        raise ConfigError(f"{source}: unknown key `{section}.{key}`{_near(key, known)}.")
+    tree.setdefault(section, {})[key] = _parse(value, known[key], f"{source}: {section}.{key}")
+
+
+def _near(word: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean `{close[0]}`?" if close else f"; known are {', '.join(known)}"
+
+
+def _parse(value: Any, kind: Any, where: str) -> Any:
+    """`value` as the field's type; text from the environment is parsed, wrong types are refused."""
+    if isinstance(value, str) and kind is bool:
+        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if value.lower() in words:
+            return words[value.lower()]
+        raise ConfigError(f"{where} must be true or false, not {value!r}.")
+    if isinstance(value, bool) is not (kind is bool):
+        raise ConfigError(f"{where} must be of type {kind.__name__}, not {value!r}.")
+    try:
+        return kind(value) if kind is not str or isinstance(value, str) else _refuse(value)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"{where} must be of type {kind.__name__}, not {value!r}.") from exc
+
+
+def _refuse(value: Any) -> str:
+    raise TypeError(value)
+
+
+_CHOICES = {
+    ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
+    ("engine", "speculation"): {"auto", "off", "lookup", "small_model"},
+    ("completion", "layout"): {"line", "cursor"},
+}
+_RANGES = {
+    ("model", "context"): (64, 1 << 20),
+    ("engine", "threads"): (0, 1024),
+    ("engine", "kv_mb"): (16, 1 << 20),
+    ("engine", "pass_ms"): (5.0, 10_000.0),
+    ("engine", "draft_tokens"): (0, 64),
+    ("serve", "queue"): (1, 100_000),
+    ("serve", "clients"): (1, 100_000),
+    ("completion", "max_tokens"): (1, 4096),
+    ("completion", "max_ms"): (10, 600_000),
+    ("completion", "prefix_tokens"): (1, 1 << 20),
+    ("completion", "suffix_tokens"): (0, 1 << 20),
+}
+
+
+def _structure(tree: dict[str, dict[str, Any]]) -> Config:
+    try:
+        config = _converter.structure(tree, Config)
+    except BaseValidationError as exc:
+        raise ConfigError(f"The configuration does not hold together: {exc}.") from exc
+    for (section, key), allowed in _CHOICES.items():
+        value = getattr(getattr(config, section), key)
+        if value not in allowed:
+            raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
+    for (section, key), (low, high) in _RANGES.items():
+        value = getattr(getattr(config, section), key)
+        if not low <= value <= high:
+            raise ConfigError(f"{section}.{key} must be between {low} and {high}, not {value}.")
+    return config

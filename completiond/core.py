@@ -1,0 +1,210 @@
+"""The nouns of the project. Knows text positions and token ids; imports nothing of ours but errors.
+
+Text offsets are Unicode code points. Token positions are indices into a prompt's ids.
+"""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from completiond.errors import RequestError
+
+WINDOW_STEP = 4096
+"""Characters by which the edges of a text window move, so that most keys leave them in place."""
+BEFORE_STEPS = 4
+AFTER_STEPS = 2
+
+CancelReason = Literal["superseded", "abandoned"]
+SegmentKind = Literal["context", "prefix", "typed", "suffix", "control"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A buffer at one moment, cut to a window around the cursor.
+
+    `before` starts at absolute `offset`; `prefix_hash` names all the text in front of it.
+    """
+
+    document: str
+    version: int
+    language: str
+    path: str
+    before: str
+    after: str
+    offset: int = 0
+    prefix_hash: str = ""
+
+    @classmethod
+    def around(
+        cls, text: str, cursor: int, *, document: str, version: int, language: str, path: str
+    ) -> "Snapshot":
+        """The window of `text` around `cursor`, whose edges move in WINDOW_STEP characters.
+
+        Raises RequestError if the cursor is not inside the text.
+        """
+        if not 0 <= cursor <= len(text):
+            raise RequestError(
+                f"The cursor is at character {cursor}, but the text has {len(text)} characters; "
+                "ask for a position inside the file."
+            )
+        start = max(0, cursor // WINDOW_STEP - BEFORE_STEPS) * WINDOW_STEP
+        end = (cursor // WINDOW_STEP + 1 + AFTER_STEPS) * WINDOW_STEP
+        return cls(
+            document=document,
+            version=version,
+            language=language,
+            path=path,
+            before=text[start:cursor],
+            after=text[cursor:end],
+            offset=start,
+            prefix_hash=text_hash(text[:start]),
+        )
+
+
+def text_hash(text: str) -> str:
+    """128 bits of BLAKE2b over the UTF-8 of `text`, as hex; lone surrogates are kept apart."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class Segment(NamedTuple):
+    """Token positions [start, end) of a prompt that hold one kind of text."""
+
+    kind: SegmentKind
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the engine is asked to continue.
+
+    `healed` is the text that was taken back from the end of the typed part: the next tokens must
+    spell it first. `segments` name the logical text inside `ids`, without the sentinels.
+    """
+
+    ids: tuple[int, ...]
+    segments: tuple[Segment, ...] = ()
+    healed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a token is drawn. Temperature 0 is greedy; noise depends only on (seed, position)."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+GREEDY = Sampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A token tree of proposals. Node i continues node `parents[i]`; -1 is the last committed token.
+
+    Parents come before their children. `q`, if given, is a tensor [nodes, V]: the processed
+    distribution that node i was *sampled* from; without it a node is a point mass.
+    """
+
+    ids: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    probs: tuple[float, ...] = ()
+    sources: tuple[str, ...] = ()
+    q: Any = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def chain(cls, ids: Sequence[int], source: str, prob: float = 0.5, q: Any = None) -> "Draft":
+        """The tree without branches: each node continues the one before it."""
+        n = len(ids)
+        probs = tuple(prob ** (i + 1) for i in range(n))
+        return cls(tuple(ids), tuple(range(-1, n - 1)), probs, (source,) * n, q)
+
+    @property
+    def is_chain(self) -> bool:
+        return all(parent == i - 1 for i, parent in enumerate(self.parents))
+
+
+NO_DRAFT = Draft()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one pass committed for one sequence."""
+
+    ids: tuple[int, ...]
+    drafted: dict[str, int] = field(default_factory=dict)
+    accepted: dict[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A run's account: what it produced, why it ended and what it cost.
+
+    Times are nanoseconds of the engine's monotonic clock; counts are tokens and passes.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    reason: str = ""
+    prompt_tokens: int = 0
+    reused: int = 0
+    prefilled: int = 0
+    passes: int = 0
+    drafted: dict[str, int] = field(default_factory=dict)
+    accepted: dict[str, int] = field(default_factory=dict)
+    queued_ns: int = 0
+    prefill_ns: int = 0
+    decode_ns: int = 0
+    tokens_after_cancel: int = 0
+    cancel_to_free_ns: int = 0
+
+
+class CancelToken:
+    """One flag, set from any thread, read once per pass.
+
+    `superseded` leaves a grace: the run may live until `deadline` and for one more pass.
+    """
+
+    __slots__ = ("deadline", "reason", "since")
+
+    def __init__(self) -> None:
+        self.reason: CancelReason | None = None
+        self.since = 0.0
+        self.deadline = 0.0
+
+    def cancel(self, reason: CancelReason, grace_s: float = 0.0) -> None:
+        """Set the flag; an abandonment overrides a supersession, never the other way."""
+        if self.reason == "abandoned":
+            return
+        now = time.monotonic()
+        self.since = now
+        self.deadline = now + grace_s
+        self.reason = reason
+
+    def revive(self) -> bool:
+        """Take a superseded run back for a request that still fits it; False if it is abandoned."""
+        if self.reason == "abandoned":
+            return False
+        self.reason = None
+        return True
+
+
+class StopRule(Protocol):
+    """Decides, from the ids committed so far, whether a run is complete."""
+
+    def step(self, ids: Sequence[int]) -> str | None:
+        """Take the next committed ids in order; the reason to stop after them, or None."""
+
+
+class TokenMask(Protocol):
+    """Restricts the target's distribution, e.g. to tokens that continue a half-typed word."""
+
+    def allowed(self, generated: Sequence[int]) -> Sequence[int] | None:
+        """Sorted ids that may follow `generated`, or None when every id may."""

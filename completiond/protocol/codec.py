@@ -1,0 +1,176 @@
+"""Messages to bytes and back. Knows msgpack and the limits of the wire; knows no sockets.
+
+Decoding validates every field (cattrs, strict about types) and raises ProtocolError, with the
+message's own id on the exception where it could be read, so that the answer can name it.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgpack
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+from cattrs.strategies import configure_union_passthrough
+
+from completiond.core import Sampling
+from completiond.errors import CompletiondError, ProtocolError, TooLarge, VersionError
+from completiond.protocol import messages as m
+
+
+def encode(message: m.Message) -> bytes:
+    """One frame. Raises TooLarge over the limit, ProtocolError for text that is not valid UTF-8."""
+    body = {"v": m.VERSION, "t": m.TAGS[type(message)]} | _converter.unstructure(message)
+    try:
+        data: bytes = msgpack.packb(body)
+    except UnicodeEncodeError as exc:
+        raise ProtocolError(
+            "The text holds a lone surrogate; replace it by U+FFFD before sending."
+        ) from exc
+    if len(data) > m.MAX_MESSAGE:
+        raise TooLarge(
+            f"The message has {len(data):,} bytes; the limit is {m.MAX_MESSAGE:,}. Send less text."
+        )
+    return data
+
+
+def decode_from_client(data: bytes) -> m.FromClient:
+    """A client's message. Raises ProtocolError, VersionError or TooLarge, with `.id` set."""
+    message: m.FromClient = _decode(data, m.FROM_CLIENT)
+    try:
+        _check(message)
+    except ProtocolError as exc:
+        raise _with_id(exc, getattr(message, "id", 0)) from None
+    return message
+
+
+def decode_from_daemon(data: bytes) -> m.FromDaemon:
+    """A daemon's message. Raises ProtocolError or VersionError."""
+    message: m.FromDaemon = _decode(data, m.FROM_DAEMON)
+    return message
+
+
+def id_of(error: CompletiondError) -> int:
+    """The id of the message that a decoding error is about; 0 if it could not be read."""
+    return getattr(error, "id", 0)
+
+
+def _decode(data: bytes, table: Mapping[str, type[Any]]) -> Any:
+    if len(data) > m.MAX_MESSAGE:
+        raise TooLarge(f"A message of {len(data):,} bytes; the limit is {m.MAX_MESSAGE:,}.")
+    try:
+        body = msgpack.unpackb(data, max_ext_len=0)
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as exc:
+        raise ProtocolError(f"The message is not valid msgpack ({exc}).") from exc
+    if not isinstance(body, dict):
+        raise ProtocolError("The message is not a msgpack map.")
+    ident = body.get("id", 0)
+    ident = ident if type(ident) is int and 0 <= ident < 1 << 63 else 0
+    try:
+        return _converter.structure(body, _kind(body, table))
+    except BaseValidationError as exc:
+        raise _with_id(ProtocolError(_explain(exc)), ident) from exc
+    except ProtocolError as exc:
+        raise _with_id(exc, ident) from None
+
+
+def _kind(body: Mapping[Any, Any], table: Mapping[str, type[Any]]) -> type[Any]:
+    version, tag = body.get("v"), body.get("t")
+    if version != m.VERSION or type(version) is not int:
+        raise VersionError(
+            f"Protocol version {version!r:.40} is not spoken here; version {m.VERSION} is. "
+            "Update the older of the editor plugin and the daemon."
+        )
+    kind = table.get(tag) if isinstance(tag, str) else None
+    if kind is None:
+        raise ProtocolError(f"Unknown message tag {tag!r:.60}; known are {', '.join(table)}.")
+    return kind
+
+
+def _with_id(error: ProtocolError, ident: int) -> ProtocolError:
+    error.id = ident  # type: ignore[attr-defined]
+    return error
+
+
+def _explain(exc: BaseException) -> str:
+    """The innermost reason, with the path of the field."""
+    notes: list[str] = []
+    while isinstance(exc, BaseValidationError) and exc.exceptions:
+        exc = exc.exceptions[0]
+        field = [n.name for n in getattr(exc, "__notes__", []) if hasattr(n, "name")]
+        notes += [str(name) for name in field]
+    if isinstance(exc, KeyError):
+        return f"Field `{exc.args[0]}` is missing."
+    return f"Field `{'.'.join(notes) or '?'}` is invalid ({str(exc)[:120]})."
+
+
+# -- validation ---------------------------------------------------------------------------------
+
+
+def _exactly(kind: type[Any]) -> Callable[[Any, Any], Any]:
+    def structure(value: Any, _: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+        return value
+
+    return structure
+
+
+def _number(value: Any, _: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise TypeError(f"expected a finite number, got {value!r:.40}")
+    return float(value)
+
+
+def _make_converter() -> Converter:
+    converter = Converter(detailed_validation=True)
+    for kind in (int, str, bool):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook(float, _number)
+    configure_union_passthrough(int | str | bool | None, converter)
+    return converter
+
+
+_converter = _make_converter()
+
+
+def _need(ok: bool, what: str, kind: type[ProtocolError] = ProtocolError) -> None:
+    if not ok:
+        raise kind(what)
+
+
+def _check(message: m.FromClient) -> None:
+    """The limits that types do not say."""
+    if isinstance(message, m.Complete):
+        _check_complete(message)
+    elif isinstance(message, m.Spans):
+        _need(len(message.spans) <= m.MAX_SPANS, f"Over {m.MAX_SPANS} spans.", TooLarge)
+    elif isinstance(message, m.Cancel):
+        _need(message.id > 0, "`id` must be positive.")
+
+
+def _check_complete(c: m.Complete) -> None:
+    _need(0 < c.id < 1 << 63, "`id` must be positive.")
+    _need(c.offset >= 0, "`offset` must not be negative.")
+    _need(len(c.before) <= m.MAX_BEFORE, f"`before` is over {m.MAX_BEFORE} characters.", TooLarge)
+    _need(len(c.after) <= m.MAX_AFTER, f"`after` is over {m.MAX_AFTER} characters.", TooLarge)
+    _need(len(c.context) <= m.MAX_CONTEXT, f"Over {m.MAX_CONTEXT} context hashes.", TooLarge)
+    _need(len(c.chunks) <= m.MAX_CONTEXT, f"Over {m.MAX_CONTEXT} chunks.", TooLarge)
+    _need(
+        all(len(chunk.text) <= m.MAX_CHUNK for chunk in c.chunks),
+        f"A chunk is over {m.MAX_CHUNK} characters.",
+        TooLarge,
+    )
+    _need(1 <= c.n <= m.MAX_CANDIDATES, f"`n` must be from 1 to {m.MAX_CANDIDATES}.")
+    limit = c.max_tokens
+    _need(limit is None or 0 <= limit <= m.MAX_TOKENS, f"`max_tokens` is over {m.MAX_TOKENS}.")
+    _need(c.max_ms is None or 0 < c.max_ms <= 600_000, "`max_ms` must be from 1 to 600,000.")
+    if c.sampling is not None:
+        _check_sampling(c.sampling)
+
+
+def _check_sampling(s: Sampling) -> None:
+    _need(0 <= s.temperature <= 10, "`temperature` must be from 0 to 10.")
+    _need(0 < s.top_p <= 1, "`top_p` must be over 0 and at most 1.")
+    _need(s.top_k >= 0, "`top_k` must not be negative.")
+    _need(0 <= s.seed < 1 << 63, "`seed` must be from 0 to 2^63 - 1.")
