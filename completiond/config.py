@@ -42,7 +42,7 @@ class Model:
     draft: str = ""
     """The same for a small draft model; empty means none."""
     template: str = ""
-    """FIM template by name; empty means the one that the vocabulary says, `none` means prefix-only."""
+    """FIM template by name; empty: the one that the vocabulary says; `none`: prefix-only."""
     context: int = 4096
     """Tokens of one prompt and its answer together; cut to the model's own limit."""
 

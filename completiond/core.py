@@ -104,7 +104,7 @@ GREEDY = Sampling()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A token tree of proposals. Node i continues node `parents[i]`; -1 is the last committed token.
+    """A token tree of proposals. Node i continues node `parents[i]`; -1 is the last token kept.
 
     Parents come before their children. `q`, if given, is a tensor [nodes, V]: the processed
     distribution that node i was *sampled* from; without it a node is a point mass.
