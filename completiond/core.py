@@ -136,9 +136,10 @@ NO_DRAFT = Draft()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one pass committed for one sequence."""
+    """What one pass committed for one sequence, and the rows (new and drafted tokens) it took."""
 
     ids: tuple[int, ...]
+    rows: int = 0
     drafted: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
     reason: str | None = None

@@ -6,11 +6,14 @@ message's own id on the exception where it could be read, so that the answer can
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, get_origin
 
 import msgpack
 from cattrs import Converter
+from cattrs.cols import list_structure_factory
 from cattrs.errors import BaseValidationError
+from cattrs.gen import make_dict_structure_fn, mapping_structure_factory
 from cattrs.strategies import configure_union_passthrough
 
 from completiond.core import Sampling
@@ -65,7 +68,6 @@ def _decode(data: bytes, table: Mapping[str, type[Any]]) -> Any:
     if not isinstance(body, dict):
         raise ProtocolError("The message is not a msgpack map.")
     ident = body.get("id", 0)
-    ident = ident if type(ident) is int and 0 <= ident < 1 << 63 else 0
     try:
         return _converter.structure(body, _kind(body, table))
     except BaseValidationError as exc:
@@ -87,8 +89,10 @@ def _kind(body: Mapping[Any, Any], table: Mapping[str, type[Any]]) -> type[Any]:
     return kind
 
 
-def _with_id(error: ProtocolError, ident: int) -> ProtocolError:
-    error.id = ident  # type: ignore[attr-defined]
+def _with_id(error: ProtocolError, ident: Any) -> ProtocolError:
+    """The answer names the id as long as it is one that an answer may have."""
+    readable = type(ident) is int and 0 <= ident < 1 << 63
+    error.id = ident if readable else 0  # type: ignore[attr-defined]
     return error
 
 
@@ -100,7 +104,7 @@ def _explain(exc: BaseException) -> str:
         field = [n.name for n in getattr(exc, "__notes__", []) if hasattr(n, "name")]
         notes += [str(name) for name in field]
     if isinstance(exc, KeyError):
-        return f"Field `{exc.args[0]}` is missing."
+        return f"Field `{'.'.join(notes) or exc.args[0]}` is missing."
     return f"Field `{'.'.join(notes) or '?'}` is invalid ({str(exc)[:120]})."
 
 
@@ -116,6 +120,15 @@ def _exactly(kind: type[Any]) -> Callable[[Any, Any], Any]:
     return structure
 
 
+def _only(kind: type[Any], structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    check = _exactly(kind)
+    return lambda value, target: structure(check(value, target), target)
+
+
+def _is_a(origin: Any) -> Callable[[Any], bool]:
+    return lambda kind: get_origin(kind) is origin
+
+
 def _number(value: Any, _: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
         raise TypeError(f"expected a finite number, got {value!r:.40}")
@@ -128,6 +141,18 @@ def _make_converter() -> Converter:
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook(float, _number)
     configure_union_passthrough(int | str | bool | None, converter)
+    # cattrs takes any iterable for a list and any container for a map: "abc" is neither here.
+    converter.register_structure_hook_factory(
+        _is_a(list),
+        lambda kind: _only(list, list_structure_factory(kind, converter)),
+    )
+    converter.register_structure_hook_factory(
+        _is_a(dict),
+        lambda kind: _only(dict, mapping_structure_factory(kind, converter)),
+    )
+    converter.register_structure_hook_factory(
+        is_dataclass, lambda kind: _only(dict, make_dict_structure_fn(kind, converter))
+    )
     return converter
 
 

@@ -1,0 +1,373 @@
+"""The composition root of the front: messages in, exactly one final reply per request out.
+
+Knows every part and the order in which they are used; each part knows its own business only. Law:
+a request is settled in one place (`Sessions.settle`), and whoever settles it sends its reply.
+"""
+
+import asyncio
+import logging
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from completiond import replies
+from completiond.config import Config
+from completiond.core import GREEDY, Outcome
+from completiond.endpoint import default_endpoint, parse
+from completiond.engine.door import Engine, ProcessEngine, Start
+from completiond.errors import (
+    CompletiondError,
+    EngineError,
+    EngineLoading,
+    ProtocolError,
+    UnknownModel,
+)
+from completiond.flights import Flight, Flights, Prompts, Work, prompts_of
+from completiond.keys import server_keys
+from completiond.protocol import codec
+from completiond.protocol import messages as m
+from completiond.sessions import Sessions, Ticket
+from completiond.transport import Listener
+
+log = logging.getLogger(__name__)
+
+LAST_WORDS_S = 0.05
+"""How long replies may take to leave the socket before it is closed: closing drops what waits."""
+
+
+class Post(Protocol):
+    """What the daemon needs of a listener."""
+
+    async def receive(self) -> tuple[bytes, bytes]: ...
+    def send(self, identity: bytes, payload: bytes) -> bool: ...
+
+
+class Daemon:
+    """One model, many clients. `serve` reads messages until it is cancelled."""
+
+    def __init__(self, config: Config, engine: Engine, post: Post) -> None:
+        self._config = config
+        self._engine = engine
+        self._post = post
+        self._sessions: Sessions[Flight] = Sessions(
+            clients=config.serve.clients, queue=config.serve.queue
+        )
+        self._flights: Flights | None = None
+        self._tasks: dict[Ticket, asyncio.Task[None]] = {}
+        self._statuses: set[asyncio.Task[None]] = set()
+        self._acks: dict[Flight, list[tuple[bytes, int]]] = {}
+        self._started = time.monotonic()
+        self.counts: Counter[str] = Counter()
+        self.draining = False
+
+    async def open(self, prompts: Callable[[Mapping[str, Any]], Prompts]) -> None:
+        """Load the model. Raises why that cannot be done; until then requests are told to wait."""
+        await self._engine.start()
+        await self._engine.ready()
+        made = await asyncio.to_thread(prompts, self._engine.info)
+        self._flights = Flights(self._engine, made, self._taken)
+
+    async def serve(self) -> None:
+        """Handle messages, each in the order of its arrival."""
+        while True:
+            client, payload = await self._post.receive()
+            self.handle(client, payload)
+
+    async def drain(self) -> None:
+        """Refuse new requests and wait for the replies of those that are in."""
+        self.draining = True
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def close(self) -> None:
+        """Reply to whoever still waits, then stop the engine."""
+        self.draining = True
+        for ticket in list(self._sessions):
+            error = EngineError("The daemon has been stopped; start it again.")
+            self._leave(ticket)
+            self._end(ticket, m.Failure(ticket.request.id, error.code, str(error)))
+        await self._engine.stop(drain=False)
+        await asyncio.sleep(LAST_WORDS_S)
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def handle(self, client: bytes, payload: bytes) -> None:
+        """Take one message; never waits."""
+        try:
+            message = codec.decode_from_client(payload)
+        except ProtocolError as exc:
+            self.counts["malformed"] += 1
+            self._send(client, m.Failure(codec.id_of(exc), exc.code, str(exc)))
+            return
+        match message:
+            case m.Complete():
+                self._admit(client, message)
+            case m.Cancel():
+                self._cancel(client, message)
+            case m.Hello():
+                self._send(client, replies.welcome(message, self.model, self.state))
+            case m.AskStatus():
+                task = asyncio.create_task(self._status(client, message))
+                self._statuses.add(task)
+                task.add_done_callback(self._statuses.discard)
+            case m.Feedback():
+                self.counts[f"feedback {message.event}"] += 1
+            case m.Spans():
+                self.counts["spans"] += len(message.spans)
+
+    def _admit(self, client: bytes, request: m.Complete) -> None:
+        """Let a request in and start on it; the one that it supersedes is answered at once."""
+        self.counts["requests"] += 1
+        try:
+            if self.draining:
+                raise EngineError("The daemon is shutting down; ask again when it is back.")
+            ticket, old = self._sessions.admit(client, request, time.monotonic_ns())
+        except CompletiondError as exc:
+            self._send(client, m.Failure(request.id, exc.code, str(exc)))
+            return
+        if old is not None:
+            # The new request takes the run over within its grace, or ends it.
+            self._leave(old)
+            flight = self._sessions.buffer(ticket).flight
+            if flight is not None:
+                self._engine.cancel(flight.run, "superseded", m.GRACE_S)
+            self._send(client, replies.nothing(old, "superseded"))
+        task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
+        task.add_done_callback(lambda task: self._finished(ticket, task))
+
+    def _cancel(self, client: bytes, cancel: m.Cancel) -> None:
+        """Answer the request now; acknowledge when the device is free of its run."""
+        found = self._sessions.find(client, cancel.id)
+        if isinstance(found, Ticket):
+            flight = self._sessions.buffer(found).flight
+            self._leave(found)
+            self._end(found, replies.nothing(found, cancel.reason))
+            grace_s = m.GRACE_S if cancel.reason == "superseded" else 0.0
+        else:
+            # Of requests with a reply, only one in its grace still has a run to give up.
+            flight, grace_s = self._in_grace(client, cancel.id), 0.0
+        if flight is None or flight.run.over:
+            was = "queued" if isinstance(found, Ticket) else found
+            self._send(client, m.Cancelled(cancel.id, was))
+            return
+        if isinstance(found, Ticket) or cancel.reason == "abandoned":
+            self._engine.cancel(flight.run, cancel.reason, grace_s)
+        self._acknowledge_when_over(flight, client, cancel.id)
+
+    def _in_grace(self, client: bytes, ident: int) -> Flight | None:
+        waits = ((f, acks) for f, acks in self._acks.items() if (client, ident) in acks)
+        return next((flight for flight, _ in waits), None)
+
+    def _acknowledge_when_over(self, flight: Flight, client: bytes, ident: int) -> None:
+        if flight not in self._acks:
+            self._acks[flight] = []
+            flight.run.when_over(lambda outcome: self._acknowledge(flight, outcome))
+        self._acks[flight].append((client, ident))
+
+    def _acknowledge(self, flight: Flight, outcome: Outcome | None) -> None:
+        """The device is free of the run, or (no outcome) works on it for another request."""
+        was: m.CancelWas = "queued" if outcome and not outcome.passes else "running"
+        tokens = outcome.tokens_after_cancel if outcome else 0
+        free_ms = outcome.cancel_to_free_ns / 1e6 if outcome else 0.0
+        for client, ident in self._acks.pop(flight, ()):
+            self._send(client, m.Cancelled(ident, was, tokens, free_ms))
+
+    async def _status(self, client: bytes, asked: m.AskStatus) -> None:
+        stats = await self._engine.stats()
+        counts = {f"daemon {name}": count for name, count in self.counts.items()}
+        status = m.Status(
+            id=asked.id,
+            state=self.state,
+            model=self.model,
+            device=str(self._engine.info.get("device", "")),
+            uptime_s=time.monotonic() - self._started,
+            clients=len(self._sessions),
+            waiting=self.waiting,
+            running=int(stats.get("running", 0)),
+            engine=self._engine.info | stats | counts,
+        )
+        self._send(client, status)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have no reply yet."""
+        return self._sessions.waiting
+
+    @property
+    def model(self) -> str:
+        return str(self._engine.info.get("model", self._config.model.name))
+
+    @property
+    def state(self) -> m.State:
+        if self.draining:
+            return "draining"
+        if self._engine.state in ("failed", "stopped", "restarting"):
+            return "restarting"
+        return "loading" if self._flights is None else "ready"
+
+    # -- the request path -----------------------------------------------------------------------
+
+    async def _complete(self, ticket: Ticket) -> m.Completion:
+        """prompt → run → clean → reply; `Flights` does the first three for each candidate."""
+        work = self._work(ticket)
+        if work.max_tokens == 0:
+            return replies.nothing(ticket, "zero_limit")
+        flights = self._ready(ticket.request.model)
+        try:
+            async with asyncio.timeout(self._seconds_left(ticket)):
+                for candidate in range(ticket.request.n):
+                    tell = self._teller(ticket, candidate)
+                    work.answers.append(await flights.answer(work, candidate, tell))
+        except TimeoutError:
+            work.answers += flights.cut_off(work)
+        return replies.reply(work)
+
+    def _work(self, ticket: Ticket) -> Work:
+        request = ticket.request
+        asked = request.max_tokens
+        return Work(
+            ticket,
+            self._sessions.buffer(ticket),
+            self._config.completion.max_tokens if asked is None else asked,
+            request.sampling or GREEDY,
+        )
+
+    def _ready(self, model: str) -> Flights:
+        if model not in ("", self.model, self._config.model.name):
+            raise UnknownModel(f"This daemon serves {self.model}, not {model}; start another one.")
+        if self._flights is None:
+            raise EngineLoading("The model is being loaded; ask again in a moment.")
+        return self._flights
+
+    def _seconds_left(self, ticket: Ticket) -> float:
+        asked = ticket.request.max_ms
+        limit_ms = self._config.completion.max_ms if asked is None else asked
+        return limit_ms / 1e3 - (time.monotonic_ns() - ticket.arrived_ns) / 1e9
+
+    def _teller(self, ticket: Ticket, candidate: int) -> Callable[[str], None] | None:
+        if not ticket.request.stream:
+            return None
+        ident = ticket.request.id
+        return lambda text: self._send(ticket.client, m.Partial(ident, text, candidate))
+
+    def _taken(self, flight: Flight) -> None:
+        """A request took the run over: those who cancelled it are acknowledged now."""
+        self.counts["joined"] += 1
+        self._acknowledge(flight, None)
+
+    # -- replies --------------------------------------------------------------------------------
+
+    async def _run(self, ticket: Ticket) -> None:
+        try:
+            reply: m.FromDaemon = await self._complete(ticket)
+        except CompletiondError as exc:
+            reply = m.Failure(ticket.request.id, exc.code, str(exc))
+        self._end(ticket, reply)
+
+    def _finished(self, ticket: Ticket, task: asyncio.Task[None]) -> None:
+        """Even a defect of ours ends in one reply."""
+        self._tasks.pop(ticket, None)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        log.error("a request failed by a defect of the daemon", exc_info=error)
+        text = "The daemon failed at this request; its log says why. Please report it."
+        self._end(ticket, m.Failure(ticket.request.id, CompletiondError.code, text))
+
+    def _leave(self, ticket: Ticket) -> None:
+        """Stop working on a request; its run goes on until it is cancelled."""
+        task = self._tasks.pop(ticket, None)
+        if task is not None:
+            task.cancel()
+
+    def _end(self, ticket: Ticket, reply: m.FromDaemon) -> None:
+        """Send the one final reply, unless it has been sent."""
+        if self._sessions.settle(ticket):
+            self._send(ticket.client, reply)
+
+    def _send(self, client: bytes, message: m.FromDaemon) -> None:
+        if not self._post.send(client, codec.encode(message)):
+            self._gone(client)
+
+    def _gone(self, client: bytes) -> None:
+        """Nobody reads any more: its requests end without a reply, its runs at the next pass."""
+        log.info("a client is gone; its runs are abandoned")
+        for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
+            self._leave(ticket)
+        for buffer in self._sessions.forget(client):
+            if buffer.flight is not None:
+                self._engine.cancel(buffer.flight.run, "abandoned")
+
+
+# -- composition ----------------------------------------------------------------------------------
+
+
+class Ready(NamedTuple):
+    """What `serve` tells when clients can be answered."""
+
+    endpoint: str
+    model: str
+    info: Mapping[str, Any]
+
+
+async def serve(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+    """Serve until SIGTERM or SIGINT, which drains; a second one stops at once.
+
+    Raises why it cannot: EndpointInUse and its like, and what the model fails by.
+    """
+    endpoint = config.serve.endpoint or default_endpoint()
+    engine = ProcessEngine(engine_spec)
+    open_loopback = config.serve.insecure_loopback
+    keys = None if parse(endpoint).path or open_loopback else server_keys()
+    async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
+        daemon = Daemon(config, engine, listener)
+        first, second = asyncio.Event(), asyncio.Event()
+        with _on_signals(lambda: (second if first.is_set() else first).set()):
+            reader = asyncio.create_task(daemon.serve())
+            try:
+                await _race(daemon.open(partial(prompts_of, config, engine_spec)), reader, first)
+                if not first.is_set():
+                    on_ready(Ready(listener.endpoint, daemon.model, engine.info))
+                    await _race(first.wait(), reader, first)
+                log.info("draining; %d requests wait", daemon.waiting)
+                await _race(daemon.drain(), reader, second)
+            finally:
+                reader.cancel()
+                await daemon.close()
+
+
+def run(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+    """`serve` on the fastest event loop that is there."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):  # not on Windows, and not without the extra `serve`
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(serve(config, engine_spec=engine_spec, on_ready=on_ready))
+
+
+@contextmanager
+def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _race(
+    work: Coroutine[Any, Any, Any], reader: asyncio.Task[None], stop: asyncio.Event
+) -> None:
+    """Until the work is done or a signal stops it. Raises what it fails by, or the reader does."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    done, _ = await asyncio.wait([*tasks, reader], return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in done:
+        task.result()

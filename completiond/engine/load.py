@@ -1,0 +1,93 @@
+"""A configuration and a model on disk to an engine that is ready: weights, slots, drafters, costs.
+
+The composition root of what computes. Knows no jobs and no text.
+"""
+
+import os
+import time
+
+import torch
+
+from completiond.config import Config
+from completiond.drafters.base import Drafter
+from completiond.drafters.lookup import Lookup
+from completiond.drafters.recycled import Recycled
+from completiond.drafters.small_model import SmallModel
+from completiond.engine.decode import Decoding
+from completiond.engine.model_core import ModelCore
+from completiond.engine.scheduler import PassSize
+from completiond.model import vocabulary
+from completiond.model.attention import Segment
+from completiond.model.checkpoint import ModelFiles
+from completiond.model.kv_cache import KVCache, Slot
+from completiond.model.loader import choose_device, load_decoder
+from completiond.model.runner import Runner
+
+TRIAL_ROWS = (1, 32)
+"""Widths of the passes that are timed at start, for the first guess of a pass's rows."""
+DRAFT_SHARE = 4
+"""The draft model's slots get this part of the KV budget."""
+
+
+def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None) -> ModelCore:
+    """Load the target and, where one is given, the draft. Raises ModelError or DeviceError."""
+    set_threads(config.engine.threads)
+    device = choose_device(config.engine.device)
+    runner = _runner(config, files, device)
+    budget = config.engine.kv_mb << 20
+    drafters: list[Drafter] = []
+    if config.engine.speculation in ("auto", "lookup"):
+        drafters += [Recycled(), Lookup()]
+    if draft is not None and config.engine.speculation in ("auto", "small_model"):
+        vocabulary.same_vocabulary(
+            files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
+        )
+        drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
+    trial = time_passes(runner)
+    return ModelCore(
+        Decoding(runner, drafters, config.engine.draft_tokens),
+        KVCache(runner.kv, budget),
+        PassSize(config.engine.pass_ms, first_guess(trial, config.engine.pass_ms)),
+        context=min(config.model.context, files.context),
+        draft_rows=config.engine.draft_tokens + 1,
+        facts={
+            "model": files.name,
+            "draft": draft.name if draft else "",
+            "device": str(device),
+            "kernel": runner.decoder.kernel,
+            "threads": torch.get_num_threads(),
+            "drafters": [d.name for d in drafters],
+            "pass_ms": {str(rows): round(ms, 1) for rows, ms in trial.items()},
+        },
+    )
+
+
+def set_threads(wanted: int) -> None:
+    """One thread per core, or as many as asked for, but no more than there are cores."""
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(min(wanted, cores) if wanted else cores)
+
+
+def time_passes(runner: Runner) -> dict[int, float]:
+    """Milliseconds of a pass by rows, the better of two after one that warms up."""
+    slot = Slot(runner.kv)
+    runner.forward([Segment(slot, [0] * max(TRIAL_ROWS))])
+    best: dict[int, float] = {}
+    for rows in TRIAL_ROWS * 2:
+        started = time.perf_counter()
+        runner.forward([Segment(slot, [0] * rows, None, (rows - 1,))])
+        took = (time.perf_counter() - started) * 1000
+        best[rows] = min(took, best.get(rows, took))
+    return best
+
+
+def first_guess(trial: dict[int, float], target_ms: float) -> int:
+    """Rows that should fit `target_ms`, on the line through the two widths that were timed."""
+    (few, low), (many, high) = sorted(trial.items())
+    slope = max(1e-3, (high - low) / (many - few))
+    return int(few + (target_ms - low) / slope)
+
+
+def _runner(config: Config, files: ModelFiles, device: torch.device) -> Runner:
+    decoder = load_decoder(files.directory, device, config.engine.kernel)
+    return Runner(decoder, files.vocab_size)

@@ -1,0 +1,181 @@
+"""The real engine behind the worker: queue, slots, passes, accounts. Single-threaded.
+
+Knows jobs, sequences and one decoding loop; builds no rules and sends nothing.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from completiond.core import CancelToken, Step
+from completiond.engine import scheduler
+from completiond.engine.decode import Decoding, Turn
+from completiond.engine.job import Done, Event, Failed, Job, Progress, Rules
+from completiond.engine.sequence import Sequence
+from completiond.errors import CompletiondError, EngineError, Overloaded
+from completiond.model.kv_cache import KVCache
+
+
+class ModelCore:
+    """Runs jobs on one model. `context` bounds a prompt and its answer together, in tokens."""
+
+    def __init__(
+        self,
+        decoding: Decoding,
+        cache: KVCache,
+        size: scheduler.PassSize,
+        *,
+        context: int,
+        draft_rows: int = 8,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.decoding = decoding
+        self.cache = cache
+        self.size = size
+        self._context = context
+        self._draft_rows = draft_rows
+        self._facts = dict(facts or {})
+        self._waiting: list[Sequence] = []
+        self._running: list[Sequence] = []
+        self._counts = dict.fromkeys(
+            ("runs", "passes", "rows", "tokens", "cancelled", "tokens_after_cancel", "failed"), 0
+        )
+        self._longest_ms = 0.0
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._running)
+
+    def info(self) -> dict[str, Any]:
+        return {"context": self._context, "pass_rows": self.size.rows} | self._facts
+
+    def stats(self) -> dict[str, Any]:
+        return self._counts | {
+            "waiting": len(self._waiting),
+            "running": len(self._running),
+            "kv_bytes": self.cache.bytes,
+            "kv_budget": self.cache.budget,
+            "kv_slots": len(self.cache),
+            "kv_evicted": self.cache.evicted,
+            "pass_rows": self.size.rows,
+            "longest_pass_ms": round(self._longest_ms, 1),
+        }
+
+    def admit(self, job: Job, rules: Rules, cancel: CancelToken) -> None:
+        """Queue a run. Raises EngineError for a prompt that the context cannot hold."""
+        vocabulary = self.decoding.runner.vocab_size
+        if not job.prompt.ids or job.max_tokens < 1:
+            raise EngineError("A run needs a prompt and at least one token to answer.")
+        if not all(0 <= token < vocabulary for token in job.prompt.ids):
+            raise EngineError(f"The prompt has ids outside the vocabulary of {vocabulary}.")
+        if len(job.prompt.ids) + job.max_tokens > self._context:
+            raise EngineError(
+                f"{len(job.prompt.ids)} prompt tokens and {job.max_tokens} to answer are more than "
+                f"the context of {self._context}; ask for less."
+            )
+        self._waiting.append(Sequence(job, rules, cancel))
+
+    def step(self) -> list[Event]:
+        events: list[Event] = self._sweep()
+        events += self._start_waiting()
+        if not self._running:
+            return events
+        turns = scheduler.plan(
+            self._running, self.size.rows, self._draft_rows, self._counts["passes"]
+        )
+        return events + self._pass(turns)
+
+    def _sweep(self) -> list[Event]:
+        """End what was cancelled or ran out of time: read each flag once per pass."""
+        now = time.monotonic()
+        ended = [(s, s.ended(now)) for s in [*self._waiting, *self._running]]
+        return [self._finish(s, reason, now) for s, reason in ended if reason]
+
+    def _start_waiting(self) -> list[Event]:
+        """Give slots, newest first; a run whose slot is held by another waits for it."""
+        failed: list[Event] = []
+        for sequence in sorted(self._waiting, key=lambda s: (-s.job.priority, s.arrived)):
+            job = sequence.job
+            if self.cache.held(job.buffer):
+                continue
+            try:
+                slot = self.cache.acquire(job.buffer, len(job.prompt.ids) + job.max_tokens)
+            except Overloaded as exc:
+                if not self._running:
+                    failed.append(self._fail(sequence, exc))
+                continue
+            sequence.start(slot)
+            self._waiting.remove(sequence)
+            self._running.append(sequence)
+        return failed
+
+    def _pass(self, turns: list[Turn]) -> list[Event]:
+        started = time.monotonic()
+        try:
+            steps = self.decoding.step(turns)
+        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as exc:
+            return self._fail_pass(turns, exc)
+        now = time.monotonic()
+        self._account(turns, steps, (now - started) * 1000)
+        events: list[Event] = []
+        for turn, step in zip(turns, steps, strict=True):
+            events += self._report(turn.sequence, step, now)
+        return events
+
+    def _account(self, turns: list[Turn], steps: list[Step], took_ms: float) -> None:
+        rows = sum(step.rows for step in steps)
+        self._counts["passes"] += 1
+        self._counts["rows"] += rows
+        self._longest_ms = max(self._longest_ms, took_ms)
+        self.size.observe(rows, took_ms)
+        for sequence in self._running:
+            sequence.waited += 1
+        for sequence, _ in turns:
+            sequence.waited = 0
+            sequence.outcome.passes += 1
+
+    def _report(self, sequence: Sequence, step: Step, now: float) -> list[Event]:
+        out = sequence.outcome
+        sequence.passes.append((now, step.rows))
+        if not sequence.first_token:
+            out.prefilled += step.rows - sum(step.drafted.values())
+        for total, part in ((out.drafted, step.drafted), (out.accepted, step.accepted)):
+            for source, count in part.items():
+                total[source] = total.get(source, 0) + count
+        if not step.ids:
+            return []
+        sequence.first_token = sequence.first_token or now
+        self._counts["tokens"] += len(step.ids)
+        events: list[Event] = [Progress(sequence.job.id, step.ids)]
+        return [*events, self._finish(sequence, step.reason, now)] if step.reason else events
+
+    def _finish(self, sequence: Sequence, reason: str, now: float) -> Done:
+        outcome = sequence.finish(reason, now)
+        self._drop(sequence)
+        self._counts["runs"] += 1
+        if sequence.cancel.reason is not None:
+            self._counts["cancelled"] += 1
+            self._counts["tokens_after_cancel"] += outcome.tokens_after_cancel
+        return Done(sequence.job.id, outcome)
+
+    def _fail(self, sequence: Sequence, exc: CompletiondError) -> Failed:
+        sequence.finish("failed", time.monotonic())
+        self._drop(sequence)
+        self._counts["failed"] += 1
+        return Failed(sequence.job.id, exc.code, str(exc))
+
+    def _fail_pass(self, turns: list[Turn], exc: BaseException) -> list[Event]:
+        """Out of memory or worse: these runs end with a reason, their slots are not trusted."""
+        error = EngineError(f"A pass failed ({str(exc).strip().splitlines()[0][:200]}); ask again.")
+        events: list[Event] = []
+        for sequence, _ in turns:
+            events.append(self._fail(sequence, error))
+            self.cache.forget(sequence.job.buffer)
+        return events
+
+    def _drop(self, sequence: Sequence) -> None:
+        for queue in (self._waiting, self._running):
+            if sequence in queue:
+                queue.remove(sequence)

@@ -1,0 +1,96 @@
+"""The nouns of the door as plain lists, which msgpack carries. Knows no sockets and no processes.
+
+A message is a list whose first item is its kind. The stream needs no lengths: msgpack values frame
+themselves.
+
+    front → engine   START [dict]  SUBMIT [job]  CANCEL [id, reason, grace_s]  REVIVE [id]
+                     STATS [nonce]  STOP []
+    engine → front   READY [info]  REFUSED [code, sentence]  EVENTS [[event, …]]  STATS [nonce, {}]
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+import msgpack
+
+from completiond.core import Outcome, Prompt, Sampling, Segment
+from completiond.engine.job import Done, Event, Failed, Job, Progress
+
+START, SUBMIT, CANCEL, REVIVE, STATS, STOP = "start", "submit", "cancel", "revive", "stats", "stop"
+READY, REFUSED, EVENTS = "ready", "refused", "events"
+
+MAX_UNREAD = 64 << 20
+"""Bytes that one side may have in hand without a whole message: far over any prompt or answer."""
+
+_PROGRESS, _DONE, _FAILED = range(3)
+_outcome_values = attrgetter(*(field.name for field in fields(Outcome)))
+
+
+def unpacker() -> Any:
+    """Feed it what the socket gave; iterate over the whole messages."""
+    return msgpack.Unpacker(max_buffer_size=MAX_UNREAD, strict_map_key=False)
+
+
+def pack(message: list[Any]) -> bytes:
+    data: bytes = msgpack.packb(message)
+    return data
+
+
+def pack_job(job: Job) -> list[Any]:
+    prompt, sampling = job.prompt, job.sampling
+    return [
+        job.id,
+        job.buffer,
+        job.client,
+        [prompt.ids, prompt.segments, prompt.healed],
+        job.max_tokens,
+        [sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed],
+        dict(job.stop),
+        job.hint,
+        job.max_ms,
+        job.priority,
+    ]
+
+
+def unpack_job(values: list[Any]) -> Job:
+    ident, buffer, client, prompt, max_tokens, sampling, stop, hint, max_ms, priority = values
+    ids, segments, healed = prompt
+    return Job(
+        id=ident,
+        buffer=buffer,
+        client=client,
+        prompt=Prompt(tuple(ids), tuple(Segment(*segment) for segment in segments), healed),
+        max_tokens=max_tokens,
+        sampling=Sampling(*sampling),
+        stop=stop,
+        hint=tuple(hint),
+        max_ms=max_ms,
+        priority=priority,
+    )
+
+
+def pack_events(events: Iterable[Event]) -> list[Any]:
+    return [_pack_event(event) for event in events]
+
+
+def _pack_event(event: Event) -> list[Any]:
+    match event:
+        case Progress(job, ids):
+            return [_PROGRESS, job, ids]
+        case Done(job, outcome):
+            return [_DONE, job, _outcome_values(outcome)]
+        case Failed(job, code, message):
+            return [_FAILED, job, code, message]
+
+
+def unpack_event(values: list[Any]) -> Event:
+    match values:
+        case [kind, job, ids] if kind == _PROGRESS:
+            return Progress(job, tuple(ids))
+        case [kind, job, outcome] if kind == _DONE:
+            return Done(job, Outcome(*outcome))
+        case [kind, job, code, message] if kind == _FAILED:
+            return Failed(job, code, message)
+    raise ValueError(f"not an event: {values!r:.100}")

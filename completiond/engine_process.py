@@ -1,0 +1,148 @@
+"""The engine process: `python -m completiond.engine_process FD`. Its composition root.
+
+Knows how a core of each kind is loaded and how stop rules and masks are made from a job's data.
+The front holds the other end of FD; when that closes, this process ends, also in a pass.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from completiond import config
+from completiond.engine import packing
+from completiond.engine.job import Job, Rules
+from completiond.engine.scripted import ScriptedCore, script_of
+from completiond.engine.worker import Loaded, Worker
+from completiond.errors import DeviceError
+from completiond.model.checkpoint import ModelFiles, describe
+from completiond.prompt.healing import HealingMask, VocabularyIndex
+from completiond.prompt.stopping import TextStop
+from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
+
+SWITCH_S = 5e-4
+"""How long a computing thread may keep the reader of cancels waiting for the interpreter."""
+READ_BYTES = 1 << 18
+
+
+def load(start: Mapping[str, Any]) -> Loaded:
+    """The core and the rules that a START message asks for. Raises the error to tell a person."""
+    try:
+        if start["kind"] == "scripted":
+            return load_scripted(start["script"])
+        return _load_model(config_of(start["config"]), start["model"], start["draft"])
+    except MemoryError as exc:
+        raise _no_memory() from exc
+    except RuntimeError as exc:
+        # torch has no class of its own for a CPU allocation that fails.
+        if "memory" not in str(exc):
+            raise
+        raise _no_memory() from exc
+
+
+def load_scripted(script: Mapping[str, Any]) -> Loaded:
+    """A core without a model; `answers` and `document` of the script are text here."""
+    tokenizer = ByteTokenizer()
+    ids: dict[str, Any] = {}
+    if "answers" in script:
+        ids["answers"] = [tokenizer.encode(text) for text in script["answers"]]
+    if "document" in script:
+        ids["document"] = tokenizer.encode(script["document"])
+    return Loaded(ScriptedCore(script_of(dict(script) | ids)), rules_for(tokenizer))
+
+
+def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
+    """The front's configuration, which was checked there; no file and no variable adds to it."""
+    flags = {f"{name}.{key}": v for name, section in values.items() for key, v in section.items()}
+    return config.load(flags, file=Path(os.devnull), environ={})
+
+
+def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
+    """What makes a job's stop rule and mask from its data, for one vocabulary."""
+    token_bytes = tokenizer.token_bytes
+    index = VocabularyIndex(token_bytes, tokenizer.vocab_size)
+
+    def rules(job: Job) -> Rules:
+        healed = job.prompt.healed.encode("utf-8", "replace")
+        mask = HealingMask(index, token_bytes, healed) if healed else None
+        return Rules(TextStop(job.stop, token_bytes), mask)
+
+    return rules
+
+
+def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
+    # Torch comes with this import: only a process that computes pays for it.
+    from completiond.engine.load import load_core
+
+    core = load_core(settings, _files(model), _files(draft) if draft else None)
+    return Loaded(core, rules_for(Tokenizer.load(Path(model[1]), name=model[0])))
+
+
+def _files(named: list[str]) -> ModelFiles:
+    name, directory = named
+    return describe(name, Path(directory))
+
+
+def _no_memory() -> DeviceError:
+    return DeviceError(
+        "There is not enough memory for the model; close other programs, choose a smaller model, "
+        "or set engine.kv_mb lower."
+    )
+
+
+def serve(sock: socket.socket) -> None:
+    """Speak with the front until it says stop or goes away."""
+    unpacker = packing.unpacker()
+    start = _first_message(sock, unpacker)
+    worker = Worker(lambda message: sock.sendall(packing.pack(message)))
+    threading.Thread(target=_read, args=(sock, unpacker, worker), daemon=True).start()
+    try:
+        worker.run(lambda: load(start))
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(0)  # the front is gone
+
+
+def _first_message(sock: socket.socket, unpacker: Any) -> Mapping[str, Any]:
+    while True:
+        for message in unpacker:
+            assert message[0] == packing.START, f"{message[0]!r} came before the start"
+            start: Mapping[str, Any] = message[1]
+            return start
+        unpacker.feed(_receive(sock))
+
+
+def _read(sock: socket.socket, unpacker: Any, worker: Worker) -> None:
+    """The reader thread: it must stay tiny, for it shares the interpreter with the computation."""
+    while True:
+        for message in unpacker:
+            worker.deliver(message)
+        unpacker.feed(_receive(sock))
+
+
+def _receive(sock: socket.socket) -> bytes:
+    """Some bytes; without a front there is nobody to compute for, so the process ends here."""
+    try:
+        data = sock.recv(READ_BYTES)
+    except ConnectionResetError:
+        data = b""
+    if not data:
+        os._exit(0)
+    return data
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="engine: %(levelname)s %(message)s")
+    # Ctrl-C reaches the whole group, but a drain needs its engine: the front decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.setswitchinterval(SWITCH_S)
+    with socket.socket(fileno=int(sys.argv[1])) as sock:
+        serve(sock)
+
+
+if __name__ == "__main__":
+    main()

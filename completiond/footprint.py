@@ -1,0 +1,34 @@
+"""What this process holds of the machine: resident memory and open files. Knows nothing of ours."""
+
+import ctypes
+import os
+import resource
+import sys
+
+MANY_FILES = 65_536
+
+
+def anonymous_bytes() -> int:
+    """Resident memory that no file backs; 0 where /proc does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            _, resident, shared, *_ = file.read().split()
+    except OSError:
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
+
+
+def return_free_memory() -> None:
+    """Give freed small blocks back: glibc keeps them otherwise, and they count as resident."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+def allow_many_files() -> None:
+    """Raise the soft limit of open files as far as the hard one lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

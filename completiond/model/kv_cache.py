@@ -1,0 +1,171 @@
+"""Keys and values of the tokens that were computed, one slot per buffer.
+
+Knows token ids and tensors; knows no model and no text. Rollback is a length change; a tree's
+accepted path is gathered to the front. Slots grow in steps and are evicted, longest idle first,
+when the byte budget is spent.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from completiond.errors import Overloaded
+
+GROWTH = 256
+"""Tokens by which a slot's storage grows, so that a decode step seldom copies it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KVShape:
+    """What one token costs: layers × 2 × heads × width elements of `dtype`."""
+
+    layers: int
+    heads: int
+    width: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def token_bytes(self) -> int:
+        return 2 * self.layers * self.heads * self.width * self.dtype.itemsize
+
+
+def _stepped(tokens: int) -> int:
+    return -(-tokens // GROWTH) * GROWTH
+
+
+class Slot:
+    """The cache of one sequence. `ids` are exactly the tokens whose keys and values are stored."""
+
+    def __init__(self, shape: KVShape) -> None:
+        self.shape = shape
+        self.ids: list[int] = []
+        self.reserved = 0  # tokens that a running job may still store here; 0: idle
+        self.idle_since = 0  # nanoseconds of the monotonic clock
+        self._kv = self._storage(0)  # [layers, 2, heads, capacity, width]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def capacity(self) -> int:
+        return self._kv.shape[3]
+
+    @property
+    def bytes(self) -> int:
+        """What it holds, or will hold once its job has filled what it reserved."""
+        return max(self.capacity, _stepped(self.reserved)) * self.shape.token_bytes
+
+    @property
+    def busy(self) -> bool:
+        return self.reserved > 0
+
+    def release(self) -> None:
+        """The job is over; what was computed stays for the next one until it is evicted."""
+        self.reserved = 0
+        self.idle_since = time.monotonic_ns()
+
+    def reserve(self, tokens: int) -> None:
+        """Room for `tokens` more behind the current length."""
+        need = len(self.ids) + tokens
+        if need > self.capacity:
+            grown = self._storage(_stepped(need))
+            grown[:, :, :, : len(self.ids)] = self._kv[:, :, :, : len(self.ids)]
+            self._kv = grown
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store k, v [heads, n, width] behind the length; the layer's [heads, L+n, width] each."""
+        start, end = len(self.ids), len(self.ids) + k.shape[1]
+        stored = self._kv[layer]
+        stored[0, :, start:end] = k
+        stored[1, :, start:end] = v
+        return stored[0, :, :end], stored[1, :, :end]
+
+    def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
+        """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""
+        start, n = len(self.ids), len(rows)
+        if list(rows) != list(range(n)):
+            index = torch.tensor(rows, device=self._kv.device) + start
+            self._kv[:, :, :, start : start + n] = self._kv[:, :, :, index]
+        self.ids.extend(ids)
+
+    def rewind(self, ids: Sequence[int]) -> int:
+        """Roll back to the longest common prefix with `ids`, but short of its last token."""
+        common = 0
+        for mine, theirs in zip(self.ids, ids[:-1], strict=False):
+            if mine != theirs:
+                break
+            common += 1
+        del self.ids[common:]
+        return common
+
+    def keys_values(self, layer: int) -> tuple[Tensor, Tensor]:
+        """What is committed of one layer, [heads, L, width] each (for tests and audits)."""
+        stored = self._kv[layer, :, :, : len(self.ids)]
+        return stored[0], stored[1]
+
+    @torch.inference_mode(False)  # a plain tensor may be written to in and out of inference mode
+    def _storage(self, capacity: int) -> Tensor:
+        s = self.shape
+        return torch.zeros(
+            (s.layers, 2, s.heads, capacity, s.width), dtype=s.dtype, device=s.device
+        )
+
+
+class KVCache:
+    """All slots of one model under one budget in bytes."""
+
+    def __init__(self, shape: KVShape, budget: int) -> None:
+        self.shape = shape
+        self.budget = budget
+        self.evicted = 0
+        self._slots: dict[str, Slot] = {}
+
+    @property
+    def bytes(self) -> int:
+        return sum(slot.bytes for slot in self._slots.values())
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def acquire(self, name: str, tokens: int) -> Slot:
+        """The slot of `name`, reserved for `tokens` (> 0) in all until it is released.
+
+        Raises Overloaded when the busy slots leave no room for it.
+        """
+        slot = self._slots.get(name)
+        self._make_room(name, max(tokens, slot.capacity if slot else 0))
+        if slot is None:
+            slot = self._slots[name] = Slot(self.shape)
+        slot.reserved = tokens
+        return slot
+
+    def held(self, name: str) -> bool:
+        slot = self._slots.get(name)
+        return slot is not None and slot.busy
+
+    def forget(self, name: str) -> None:
+        """Drop an idle slot; nothing happens if there is none."""
+        if name in self._slots and not self._slots[name].busy:
+            del self._slots[name]
+
+    def _make_room(self, name: str, tokens: int) -> None:
+        need = _stepped(tokens) * self.shape.token_bytes
+        others = {n: s for n, s in self._slots.items() if n != name}
+        idle = {n: s for n, s in others.items() if not s.busy}
+        free = self.budget - sum(s.bytes for s in others.values())
+        room = free + sum(s.bytes for s in idle.values())
+        if need > room:
+            raise Overloaded(
+                f"The KV cache has no room for {tokens} tokens: {need >> 20} MiB are needed, "
+                f"{max(0, room) >> 20} of {self.budget >> 20} MiB are free. "
+                "Raise engine.kv_mb or ask for less context."
+            )
+        for other in sorted(idle, key=lambda n: idle[n].idle_since):
+            if need <= free:
+                break
+            free += self._slots.pop(other).bytes
+            self.evicted += 1

@@ -1,0 +1,79 @@
+"""Any causal language model that transformers knows, as a Decoder.
+
+The model code stays the library's: its attention interface hands queries, keys and values to the
+pass's Pack, and a mask function of the same name keeps the library from building masks.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+
+from completiond.errors import ModelUnsupported
+from completiond.model.attention import Pack
+from completiond.model.kv_cache import KVShape
+
+ATTENTION = "completiond"
+
+
+def _attend(
+    module: Any, q: Tensor, k: Tensor, v: Tensor, mask: None, *, pack: Pack, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """q [1, Hq, N, D] → [1, N, Hq, D], as the library's attention functions are called."""
+    window = kwargs.get("sliding_window") or getattr(module, "sliding_window", None)
+    scale = kwargs.get("scaling") or q.shape[-1] ** -0.5
+    out = pack.attend(module.layer_idx, q[0], k[0], v[0], scale=scale, window=window)
+    return out[None], None
+
+
+AttentionInterface.register(ATTENTION, _attend)
+AttentionMaskInterface.register(ATTENTION, lambda *args, **kwargs: None)
+
+
+class LibraryDecoder:
+    """A transformers model that was loaded with `attn_implementation=ATTENTION`."""
+
+    def __init__(self, model: PreTrainedModel, kernel: str = "plain") -> None:
+        self.model = model
+        self.kernel = kernel
+        config = model.config
+        embedding: Tensor = model.get_input_embeddings().weight  # type: ignore[assignment]
+        self.layers: int = config.num_hidden_layers
+        self.vocab_size: int = config.vocab_size
+        self.kv = KVShape(
+            layers=self.layers,
+            heads=_kv_heads(config),
+            width=getattr(config, "head_dim", None)
+            or config.hidden_size // config.num_attention_heads,
+            dtype=embedding.dtype,
+            device=embedding.device,
+        )
+
+    def __call__(
+        self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        out = self.model(
+            input_ids=ids[None],
+            position_ids=positions[None],
+            use_cache=False,
+            logits_to_keep=rows,
+            output_hidden_states=bool(want),
+            pack=pack,
+        )
+        hidden = {layer: out.hidden_states[layer][0] for layer in want}
+        logits = out.logits[0]
+        return logits if logits.dtype == torch.float64 else logits.float(), hidden
+
+
+def _kv_heads(config: Any) -> int:
+    if getattr(config, "multi_query", False):
+        return 1
+    if getattr(config, "softcap", None) or getattr(config, "attn_logit_softcapping", None):
+        raise ModelUnsupported(
+            f"Models of type {config.model_type} cap their attention logits, which is not "
+            "supported; use another model."
+        )
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)

@@ -1,0 +1,70 @@
+"""One forward primitive: a packed pass of token trees over any decoder.
+
+Knows how to lay segments end to end and which rows need logits; the decoder knows the weights, the
+slots hold keys and values. Prefill chunks, single tokens, chains and trees, one client or many,
+are the same call.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from completiond.model.attention import Pack, Segment
+from completiond.model.kv_cache import KVShape, Slot
+
+
+class Decoder(Protocol):
+    """The weights of one model, behind one call."""
+
+    kv: KVShape
+    layers: int
+    vocab_size: int
+    kernel: str
+
+    def __call__(
+        self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """ids, positions [N], rows [R] → logits [R, V'], and hidden states [N, H] by layer."""
+
+
+class Output(NamedTuple):
+    logits: list[Tensor]  # per segment [len(segment.logits), vocab_size] float
+    hidden: dict[int, Tensor]  # by layer [N, H], for the layers that were wanted
+
+
+class Runner:
+    """A decoder with its slots' shape and the real size of its vocabulary."""
+
+    def __init__(self, decoder: Decoder, vocab_size: int) -> None:
+        self.decoder = decoder
+        self.vocab_size = min(vocab_size, decoder.vocab_size)
+
+    @property
+    def kv(self) -> KVShape:
+        return self.decoder.kv
+
+    @torch.inference_mode()
+    def forward(self, segments: Sequence[Segment], want_hidden: Sequence[int] = ()) -> Output:
+        """One pass. Keys and values are stored behind each slot's length, but not committed.
+
+        Logits of padded vocabulary rows are cut off here, for target and draft alike.
+        """
+        pack = Pack(segments, self.kv.dtype)
+        device = self.kv.device
+        logits, hidden = self.decoder(
+            torch.tensor(pack.ids, device=device),
+            torch.tensor(pack.positions, device=device),
+            pack,
+            torch.tensor(pack.logit_rows, dtype=torch.long, device=device),
+            want_hidden,
+        )
+        counts = [len(s.logits) for s in segments]
+        return Output(list(torch.split(logits[:, : self.vocab_size], counts)), hidden)
+
+    def prefill(self, slot: Slot, ids: Sequence[int]) -> Tensor:
+        """Store and commit a chain; the logits [V] after its last token."""
+        out = self.forward([Segment(slot, ids, None, (len(ids) - 1,))])
+        slot.keep(ids, range(len(ids)))
+        return out.logits[0][0]

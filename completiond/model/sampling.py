@@ -1,0 +1,72 @@
+"""From logits to tokens. Knows tensors only.
+
+Noise comes from Philox4x32-10 (Salmon et al., SC'11), a counter-based generator: it depends on
+(seed, position, token id, stream) and on nothing else, so a token that is drawn at a position is
+the same whether it was drafted, verified in a tree or decoded plainly.
+"""
+
+import torch
+from torch import Tensor
+
+from completiond.core import Sampling
+
+_M0, _M1 = 0xD2511F53, 0xCD9E8D57
+_W0, _W1 = 0x9E3779B9, 0xBB67AE85
+_LOW = 0xFFFFFFFF
+
+DRAW, ACCEPT, RESIDUAL = 0, 1, 2
+"""Streams: the token at a position, the acceptance test of a draft, the draw from a residual."""
+
+
+def philox(seed: int, position: int, ids: Tensor, stream: int = DRAW) -> Tensor:
+    """Uniform doubles in (0, 1), one per id: [K] int64 → [K] float64."""
+    c0 = ids.to(torch.int64) & _LOW
+    c1 = torch.full_like(c0, position & _LOW)
+    c2 = torch.full_like(c0, (position >> 32) & _LOW)
+    c3 = torch.full_like(c0, stream)
+    k0, k1 = seed & _LOW, (seed >> 32) & _LOW
+    for _ in range(10):
+        p0, p1 = c0 * _M0, c2 * _M1
+        c0, c1, c2, c3 = (
+            (p1 >> 32 & _LOW) ^ c1 ^ k0,
+            p1 & _LOW,
+            (p0 >> 32 & _LOW) ^ c3 ^ k1,
+            p0 & _LOW,
+        )
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return (c0.double() + 0.5) / 2.0**32
+
+
+def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -> Tensor:
+    """The logits [V] of the distribution that is really drawn from; excluded ids are -inf.
+
+    Order: allowed ids, temperature, top-k, top-p. Temperature 0 leaves the scale alone.
+    """
+    if allowed is not None:
+        kept = torch.full_like(logits, -torch.inf)
+        logits = kept.index_copy(0, allowed, logits[allowed])
+    if sampling.temperature == 0:
+        return logits
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[0]:
+        floor = logits.topk(sampling.top_k).values[-1]
+        logits = logits.masked_fill(logits < floor, -torch.inf)
+    if sampling.top_p < 1:
+        ordered, index = logits.sort(descending=True, stable=True)
+        before = ordered.softmax(0).cumsum(0) - ordered.softmax(0)
+        logits = logits.index_fill(0, index[before >= sampling.top_p], -torch.inf)
+    return logits
+
+
+def draw(logits: Tensor, sampling: Sampling, position: int, stream: int = DRAW) -> int:
+    """The token at `position` from processed logits [V]: argmax, with Gumbel noise above zero."""
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    ids = torch.nonzero(logits > -torch.inf).squeeze(1)
+    noise = -torch.log(-torch.log(philox(sampling.seed, position, ids, stream)))
+    return int(ids[(logits[ids].double() + noise).argmax()])
+
+
+def probabilities(logits: Tensor) -> Tensor:
+    """Processed logits [..., V] as a distribution, in double precision."""
+    return logits.double().softmax(-1)

@@ -1,0 +1,329 @@
+"""A snapshot becomes a prompt: where it is split, what is taken back, what fits.
+
+Knows one tokenizer, one template and the budgets; knows no device and keeps no state of a buffer.
+Edges move in steps and pieces of text are encoded on their own, so that a key changes the end of
+the prompt and leaves the rest as it is in the KV cache.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from completiond import config
+from completiond.core import Prompt, Segment, SegmentKind, Snapshot
+from completiond.prompt import stopping
+from completiond.prompt.templates import Template, comment, relative
+from completiond.prompt.tokenizer import AnyTokenizer, without_surrogates
+
+EDGE_STEP = 256
+"""Tokens by which the left edge of the prefix moves."""
+PIECE = 1024
+"""Characters of text that are encoded together, up to the next line start."""
+TYPED_CHARS = 384
+"""A longer line is split inside, so that what is encoded at each key stays short."""
+TYPED_TOKENS = 128
+"""Room for the typed part; a line of more (emoji, ideographs) goes into the prefix."""
+HEALED_CHARS = 32
+"""A very long word is taken back from a multiple of this on, so that its cut stays too."""
+HEALED_TOKENS = 64
+SENTINELS = 4
+"""BOS and three sentinels: what a prompt costs without any text."""
+LEAST_CHUNK = 32
+"""Tokens; a smaller beginning of a chunk is not worth its place."""
+
+_HALF_CHARACTER = re.compile(rb"([\xc0-\xff]|[\xe0-\xff][\x80-\xbf]|[\xf0-\xff][\x80-\xbf]{2})\Z")
+
+
+class ChunkLike(Protocol):
+    """A piece of another file, as context."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def language(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A prompt and what its run needs. `max_tokens` counts the healed part too."""
+
+    prompt: Prompt
+    stop: dict[str, Any]
+    typed: str
+    healed: str
+    max_tokens: int
+
+
+class Split(NamedTuple):
+    """The text before the cursor: prefix + typed + healed."""
+
+    prefix: str
+    typed: str
+    healed: str
+
+
+class _Budget(NamedTuple):
+    """Tokens of each part; they depend on settings alone, never on the text."""
+
+    chunks: int
+    prefix: int
+    typed: int
+    suffix: int
+    healed: int
+    answer: int
+
+
+class _Assembly:
+    """Ids in the making, and which of them are text."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.segments: list[Segment] = []
+
+    def text(self, kind: SegmentKind, ids: Sequence[int]) -> None:
+        if ids:
+            start = len(self.ids)
+            self.ids += ids
+            self.segments.append(Segment(kind, start, len(self.ids)))
+
+    def control(self, token: int | None) -> None:
+        if token is not None:
+            self.ids.append(token)
+
+
+class PromptBuilder:
+    def __init__(
+        self,
+        tokenizer: AnyTokenizer,
+        template: Template | None,
+        *,
+        context: int,
+        completion: config.Completion,
+        eos_ids: Collection[int],
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+        self._context = context
+        self._completion = completion
+        self._healing = completion.layout == "line"
+        template_ids = template.stop_ids(tokenizer) if template else []
+        self._stop_ids = sorted({*template_ids, *eos_ids})
+        files = template.files if template else None
+        self._file_before = tokenizer.token_id(files.before) if files else None
+        self._file_after = tokenizer.token_id(files.after) if files else None
+        self._marked = self._file_before is not None or self._file_after is not None
+        self._inside = bool(self._marked and files and files.inside)
+
+    def build(
+        self, snapshot: Snapshot, chunks: Sequence[ChunkLike] = (), *, max_tokens: int
+    ) -> Built:
+        """The prompt at the cursor of `snapshot`; with its answer it fits into the context."""
+        before, after = around(snapshot)
+        budget = self._budget(max_tokens)
+        split = self._split(_whole_lines(before, snapshot), budget.typed)
+        files = self._files(snapshot, chunks, budget.chunks) if chunks else []
+        suffix = self._beginning(after, budget.suffix)
+        assembly = self._lay_out(split, suffix, files, budget.prefix)
+        healing = min(budget.healed, len(self._tokenizer.encode(split.healed)))
+        stop = stopping.rule(before, after, healed=split.healed, stop_ids=self._stop_ids)
+        prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
+        return Built(prompt, stop, split.typed, split.healed, budget.answer + healing)
+
+    def _budget(self, max_tokens: int) -> _Budget:
+        """An answer gets half of the context at most: the prompt is never pruned to nothing."""
+        answer = max(1, min(max_tokens, self._context // 2))
+        healed = min(HEALED_TOKENS, self._context // 16) if self._healing else 0
+        room = max(0, self._context - answer - healed - SENTINELS)
+        suffix = min(self._completion.suffix_tokens, room // 4) if self._template else 0
+        before = min(self._completion.prefix_tokens, room - suffix)
+        typed = min(TYPED_TOKENS, before // 2) if self._healing else 0
+        return _Budget(room - suffix - before, before - typed, typed, suffix, healed, answer)
+
+    def _split(self, before: str, limit: int) -> Split:
+        if not self._healing:
+            return Split(before, "", "")
+        anchor = _anchor(before)
+        healed = taken_back(before[anchor:])
+        end = len(before) - len(healed)
+        if len(self._tokenizer.encode(before[anchor:end])) > limit:
+            anchor = end
+        return Split(before[:anchor], before[anchor:end], healed)
+
+    def _lay_out(
+        self, split: Split, suffix: Sequence[int], files: Sequence[list[int]], room: int
+    ) -> _Assembly:
+        """The parts in the order of the template; without one, context and text alone."""
+        out, template = _Assembly(), self._template
+        ids = self._tokenizer.token_id
+        out.control(self._bos())
+        if self._marked:
+            self._put_files(out, files)
+        if template:
+            out.control(ids(template.prefix))
+        if template and template.order == "spm":
+            out.control(ids(template.suffix))
+            out.text("suffix", suffix)
+            out.control(ids(template.middle))
+        self._put_before(out, split, files, room)
+        if template and template.order == "psm":
+            out.control(ids(template.suffix))
+            out.text("suffix", suffix)
+            out.control(ids(template.middle))
+        out.text("typed", self._tokenizer.encode(split.typed))
+        return out
+
+    def _bos(self) -> int | None:
+        if self._template is None:
+            return self._tokenizer.bos_id
+        return self._tokenizer.token_id(self._template.bos)
+
+    def _put_before(
+        self, out: _Assembly, split: Split, files: Sequence[list[int]], room: int
+    ) -> None:
+        """The text before the anchor, behind what a family writes into the same text."""
+        if not self._marked:
+            self._put_files(out, files)
+        elif self._inside and files:
+            out.text("context", files[-1])
+        lead = " " if self._tokenizer.prepends_space and split.prefix else ""
+        out.text("prefix", self._end(lead + split.prefix, room))
+
+    def _put_files(self, out: _Assembly, files: Sequence[list[int]]) -> None:
+        for ids in files[:-1]:
+            out.control(self._file_before)
+            out.text("context", ids)
+            out.control(self._file_after)
+        if files:
+            out.control(self._file_before)
+        if files and not self._inside:
+            out.text("context", files[-1])
+
+    def _files(self, snapshot: Snapshot, chunks: Sequence[ChunkLike], room: int) -> list[list[int]]:
+        """The chunks that fit, in the order given, and last the heading of the file itself."""
+        own = self._tokenizer.encode(self._heading(snapshot.path, snapshot.language))
+        room -= len(own) + 2
+        found = []
+        for chunk in chunks:
+            body = self._heading(chunk.path, chunk.language) + _lf(chunk.text).rstrip("\n") + "\n"
+            cost = 2 if self._marked else 0
+            ids = self._beginning(body, room - cost)
+            if len(ids) >= LEAST_CHUNK or self._tokenizer.decode(ids) == body:
+                found.append(ids)
+                room -= len(ids) + cost
+        return [*found, own] if found else []
+
+    def _heading(self, path: str, language: str) -> str:
+        shown = relative(path) or "untitled"
+        return (shown if self._marked else comment(shown, language)) + "\n"
+
+    def _end(self, text: str, budget: int) -> list[int]:
+        """The end of `text` in `budget` tokens or less, from a line start; the edge is stepped."""
+        encoded = [self._tokenizer.encode(piece) for piece in pieces(text)]
+        excess = sum(map(len, encoded)) - budget
+        if excess <= 0:
+            return [token for ids in encoded for token in ids]
+        step = max(1, min(EDGE_STEP, budget // 4))
+        ids = [token for part in encoded for token in part][-(-excess // step) * step :]
+        return self._from_line_start(ids, step)
+
+    def _from_line_start(self, ids: list[int], reach: int) -> list[int]:
+        """Without the rest of a line at the edge, or at least of a character."""
+        spell = self._tokenizer.token_bytes
+        for at, token in enumerate(ids[:reach]):
+            _, end, indent = spell(token).rpartition(b"\n")
+            if end:
+                kept = self._tokenizer.encode(indent.decode("utf-8", "ignore"))
+                return (kept if len(kept) <= at + 1 else []) + ids[at + 1 :]
+        while ids and spell(ids[0])[:1] and 0x80 <= spell(ids[0])[0] < 0xC0:
+            ids = ids[1:]
+        return ids
+
+    def _beginning(self, text: str, budget: int) -> list[int]:
+        """The beginning of `text` in `budget` tokens or less, to a line's end where one is near."""
+        ids: list[int] = []
+        for piece in pieces(text) if budget > 0 else ():
+            ids += self._tokenizer.encode(piece)
+            if len(ids) > budget:
+                return self._to_line_end(ids[:budget])
+        return ids
+
+    def _to_line_end(self, ids: list[int]) -> list[int]:
+        spell = self._tokenizer.token_bytes
+        for at in range(len(ids) - 1, len(ids) // 2, -1):
+            line, end, _ = spell(ids[at]).rpartition(b"\n")
+            if end:
+                kept = self._tokenizer.encode((line + end).decode("utf-8", "ignore"))
+                return ids[:at] + (kept if len(kept) <= len(ids) - at else [])
+        while ids and _HALF_CHARACTER.search(b"".join(map(spell, ids[-4:]))):
+            ids = ids[:-1]
+        return ids
+
+
+def around(snapshot: Snapshot) -> tuple[str, str]:
+    """The text before and after the cursor with LF as the only line end, fit for UTF-8."""
+    before, after = snapshot.before, snapshot.after
+    if before.endswith("\r") and after.startswith("\n"):
+        before = before[:-1]  # a cursor between CR and LF is at the end of the line
+    return without_surrogates(_lf(before)), without_surrogates(_lf(after))
+
+
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _whole_lines(before: str, snapshot: Snapshot) -> str:
+    """Without the half line at the edge of the window, if it is of a usual length."""
+    return before[before.find("\n", 0, PIECE) + 1 :] if snapshot.offset else before
+
+
+def _anchor(before: str) -> int:
+    """The start of the cursor's line, or a word start inside a very long one."""
+    start = before.rfind("\n") + 1
+    steps = (len(before) - start) // TYPED_CHARS
+    if not steps:
+        return start
+    at = start + steps * TYPED_CHARS
+    earliest = at - HEALED_CHARS
+    while at > earliest and _in_word(before[at - 1]):
+        at -= 1
+    return at if at > earliest else start + steps * TYPED_CHARS
+
+
+def taken_back(typed: str) -> str:
+    """The unfinished word at the end and the blanks before it, of an indentation only the last.
+
+    A vocabulary writes `    if` as three blanks and ` if`: behind four blanks the model would go
+    on with a fifth.
+    """
+    at = len(typed)
+    while at and _in_word(typed[at - 1]):
+        at -= 1
+    stem = typed[:at].rstrip(" \t")
+    healed = typed[len(stem) :] if stem else typed[max(0, at - 1) :]
+    if len(healed) >= 2 * HEALED_CHARS:
+        healed = healed[(len(healed) // HEALED_CHARS - 1) * HEALED_CHARS :]
+    return healed
+
+
+def _in_word(char: str) -> bool:
+    return char == "$" or ("a" + char).isidentifier()
+
+
+def pieces(text: str) -> Iterator[str]:
+    """`text` in parts that later text leaves as they are: a change costs one part's encoding."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = text.find("\n", start + PIECE, start + 2 * PIECE) + 1
+        if not end:
+            if len(text) - start <= 2 * PIECE:
+                break
+            end = start + PIECE
+        while text.startswith("\n", end):  # a run of empty lines is one token
+            end += 1
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]

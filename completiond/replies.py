@@ -1,0 +1,70 @@
+"""What clients are told, from facts that others found. Pure functions; sends nothing."""
+
+import time
+from collections import Counter
+from dataclasses import replace
+
+from completiond.core import Outcome
+from completiond.errors import VersionError
+from completiond.flights import Work
+from completiond.protocol import messages as m
+from completiond.sessions import Ticket
+from completiond.version import __version__
+
+
+def welcome(hello: m.Hello, model: str, state: m.State) -> m.Welcome | m.Failure:
+    """The answer to a client that introduces itself."""
+    if m.VERSION in hello.versions:
+        return m.Welcome(m.VERSION, __version__, time.monotonic_ns(), model, state)
+    error = VersionError(
+        f"This daemon speaks protocol version {m.VERSION}, the client {hello.versions}; "
+        "update the older of the two."
+    )
+    return m.Failure(0, error.code, str(error))
+
+
+def nothing(ticket: Ticket, reason: str) -> m.Completion:
+    """The reply of a request that shows nothing, and why."""
+    request = ticket.request
+    position = request.offset + len(request.before)
+    return m.Completion(request.id, request.version, position, [], reason, ticket.unknown)
+
+
+def reply(work: Work) -> m.Completion:
+    """The candidates that differ and say something, and what they cost together."""
+    ticket, answers = work.ticket, work.answers
+    shown: dict[str, m.Candidate] = {}
+    for answer in answers:
+        if answer.shown:
+            shown.setdefault(answer.shown, m.Candidate(answer.shown, answer.reason))
+    late = any(answer.reason == "timeout" for answer in answers) or not answers
+    reason = "timeout" if late else "ok" if shown else "empty"
+    outcomes = [answer.outcome for answer in answers]
+    return replace(
+        nothing(ticket, reason),
+        candidates=list(shown.values()),
+        timings_ms=_timings(work, outcomes),
+        tokens={
+            "prompt": sum(o.prompt_tokens for o in outcomes),
+            "reused": sum(o.reused for o in outcomes),
+            "prefilled": sum(o.prefilled for o in outcomes),
+            "generated": sum(len(o.ids) for o in outcomes),
+            "passes": sum(o.passes for o in outcomes),
+        },
+        drafted=_total([o.drafted for o in outcomes]),
+        accepted=_total([o.accepted for o in outcomes]),
+    )
+
+
+def _timings(work: Work, outcomes: list[Outcome]) -> dict[str, float]:
+    return {
+        "queue": sum(o.queued_ns for o in outcomes) / 1e6,
+        "prompt": work.prompt_ns / 1e6,
+        "prefill": sum(o.prefill_ns for o in outcomes) / 1e6,
+        "decode": sum(o.decode_ns for o in outcomes) / 1e6,
+        "total": (time.monotonic_ns() - work.ticket.arrived_ns) / 1e6,
+    }
+
+
+def _total(counts: list[dict[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter()))

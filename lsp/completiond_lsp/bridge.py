@@ -1,0 +1,252 @@
+"""From an editor's request to the daemon's answer. Knows documents and the link; no JSON-RPC.
+
+What editors get wrong is put right here: a request is snapshot before the first await, the newest
+one of a buffer ends the one before, an edit ends the one in flight, and an answer for a text that
+is no longer there is shortened by what was typed, or dropped.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from completiond.client import complete_message
+from completiond.core import CancelReason, Snapshot
+from completiond.errors import CompletiondError, NoDaemon
+from completiond.protocol.messages import Candidate, Chunk, Complete, Completion, Feedback
+from completiond_lsp.context import Context
+from completiond_lsp.daemon_link import DaemonLink
+from completiond_lsp.documents import Document, Edit, Encoding, Position
+from completiond_lsp.options import Options
+from completiond_lsp.params import Change, InlineRequest, Opened
+from completiond_lsp.paths import relative_path
+from completiond_lsp.typed import Typed, line_feeds
+
+log = logging.getLogger(__name__)
+
+CANDIDATES = 3
+"""How many to ask for when a person asks: they can be cycled through."""
+TIMEOUT_S = 30.0
+"""For a request without a limit of its own; the daemon's default limit is shorter."""
+SLACK_S = 0.5
+"""What an answer may take over the limit of its request."""
+
+
+class Item(NamedTuple):
+    """Text for the editor, the range it replaces, and what stands in front of that on its line."""
+
+    text: str
+    start: Position
+    end: Position
+    line: str
+    id: int
+    candidate: int
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request, from its snapshot until its answer is used up or the text has left its path."""
+
+    typed: Typed
+    version: int
+    task: asyncio.Task[object] | None
+    id: int = 0
+    reason: CancelReason | None = None
+    candidates: Sequence[Candidate] = ()
+
+    def cancel(self, reason: CancelReason) -> bool:
+        """End it if it is in flight; its task then tells the daemon. False if it is not."""
+        if self.task is None:
+            return False
+        self.reason = reason
+        self.task.cancel()
+        return True
+
+
+@dataclass(slots=True)
+class Buffer:
+    """An open document, its newest request, and the request whose answer was given last."""
+
+    document: Document
+    newest: Ask | None = None
+    shown: Ask | None = None
+
+
+@dataclass(slots=True)
+class Bridge:
+    """All buffers of one editor."""
+
+    link: DaemonLink
+    options: Options = field(default_factory=Options)
+    encoding: Encoding = "utf-16"
+    folders: Sequence[str] = ()
+    _buffers: dict[str, Buffer] = field(default_factory=dict)
+    _context: Context = field(default_factory=Context)
+
+    def connect(self) -> None:
+        """See to a daemon before the first request."""
+        if self.options.enabled:
+            self.link.want()
+
+    # -- documents ------------------------------------------------------------------------------
+
+    def open(self, opened: Opened) -> None:
+        self.close(opened.uri)
+        document = Document(
+            opened.uri,
+            opened.text,
+            version=opened.version,
+            language=opened.language,
+            encoding=self.encoding,
+        )
+        self._buffers[opened.uri] = Buffer(document)
+
+    def change(self, uri: str, version: int | None, changes: Sequence[Change]) -> None:
+        """Edit the document; a request in flight is not for this text any more."""
+        buffer = self._buffers.get(uri)
+        if buffer is None:
+            return
+        document = buffer.document
+        document.version = document.version + 1 if version is None else version
+        for change in changes:
+            _apply(buffer, change)
+        if buffer.newest is not None:
+            self._outdate(buffer.newest)
+        if buffer.shown is not None and buffer.shown.typed.broken:
+            buffer.shown = None
+
+    def close(self, uri: str) -> None:
+        """Forget the document; what was asked for it is abandoned."""
+        buffer = self._buffers.pop(uri, None)
+        if buffer is not None and buffer.newest is not None:
+            buffer.newest.typed.broken = True
+            self._outdate(buffer.newest)
+
+    def _outdate(self, ask: Ask) -> None:
+        """Cancel it. Typing on supersedes it: the daemon may still use what it has computed."""
+        reason: CancelReason = "abandoned" if ask.typed.broken else "superseded"
+        if not ask.cancel(reason) and reason == "abandoned" and ask.reason == "superseded":
+            # The editor cancelled before it told us the change, which ends the run's grace.
+            ask.reason = reason
+            if ask.id and self.link.client is not None:
+                self.link.client.cancel(ask.id, reason)
+
+    # -- completions ----------------------------------------------------------------------------
+
+    async def complete(self, request: InlineRequest) -> list[Item]:
+        """What to show. Empty whenever there is nothing; raises CancelledError only."""
+        buffer = self._buffers.get(request.uri)
+        if buffer is None:
+            return []
+        if buffer.newest is not None:
+            buffer.newest.cancel("superseded")
+        document = buffer.document
+        if request.version not in (None, document.version):
+            return []
+        cursor = document.offset_at(request.position)
+        if not self.options.wants(document.language):
+            return []
+        if not request.invoked and buffer.shown is not None and buffer.shown.typed.cursor == cursor:
+            if items := _items(buffer.document, buffer.shown):
+                return items
+        ask = buffer.newest = Ask(Typed(cursor), document.version, asyncio.current_task())
+        snapshot = self._snapshot(document, cursor)
+        try:
+            completion = await self._answer(ask, snapshot, request.invoked)
+        except CompletiondError as exc:
+            log.debug("Nothing to show: %s", exc)
+            return []
+        finally:
+            ask.task = None
+        return self._take(buffer, ask, completion)
+
+    def _snapshot(self, document: Document, cursor: int) -> Snapshot:
+        return Snapshot.around(
+            document.text,
+            cursor,
+            document=document.uri,
+            version=document.version,
+            language=document.language,
+            path=relative_path(document.uri, self.folders),
+        )
+
+    async def _answer(self, ask: Ask, snapshot: Snapshot, invoked: bool) -> Completion:
+        """Ask the daemon. Raises NoDaemon and whatever the daemon answers."""
+        client = await self.link.connected()
+        message = self._message(snapshot, client.next_id(), invoked)
+        ask.id = message.id
+        limit = message.max_ms / 1000 + SLACK_S if message.max_ms else TIMEOUT_S
+        try:
+            return await self.link.complete(client, message, limit)
+        except asyncio.CancelledError:
+            ask.reason = ask.reason or "superseded"  # by `$/cancelRequest`, if not by us
+            client.cancel(ask.id, ask.reason)
+            raise
+        except NoDaemon:
+            client.cancel(ask.id, "abandoned")
+            raise
+
+    def _message(self, snapshot: Snapshot, ident: int, invoked: bool) -> Complete:
+        options = self.options
+        context, chunks = self._chunks(snapshot.document) if options.context else ([], [])
+        return complete_message(
+            snapshot,
+            ident,
+            trigger="invoked" if invoked else "automatic",
+            n=CANDIDATES if invoked else 1,
+            model=options.model,
+            max_tokens=options.max_tokens or None,
+            max_ms=options.max_ms or None,
+            context=context,
+            chunks=chunks,
+        )
+
+    def _chunks(self, uri: str) -> tuple[list[str], list[Chunk]]:
+        buffer = self._buffers.get(uri)
+        if buffer is None:
+            return [], []
+        others = (other.document for other in self._buffers.values())
+        return self._context.of(buffer.document, others, self.folders)
+
+    def _take(self, buffer: Buffer, ask: Ask, completion: Completion) -> list[Item]:
+        """The items of an answer that came in time, or whose beginning has been typed since."""
+        self._context.forget(completion.unknown)
+        log.debug("Answer %d: %s", completion.id, completion.reason)
+        if (completion.position, completion.version) != (ask.typed.start, ask.version):
+            return []
+        ask.candidates = completion.candidates
+        buffer.shown = ask
+        return _items(buffer.document, ask)
+
+    def accepted(self, ident: int, candidate: int, characters: int) -> None:
+        """Tell the daemon that a person took this answer."""
+        client = self.link.client
+        if client is not None:
+            client.feedback(Feedback(ident, "accepted", candidate, characters))
+
+
+def _apply(buffer: Buffer, change: Change) -> None:
+    document = buffer.document
+    if change.span is None:
+        edit = Edit(0, len(document.text), change.text)
+        document.replace(change.text)
+    else:
+        edit = document.change(*change.span, change.text)
+    if buffer.newest is not None:
+        buffer.newest.typed.follow(edit)
+    if buffer.shown is not None and buffer.shown is not buffer.newest:
+        buffer.shown.typed.follow(edit)
+
+
+def _items(document: Document, ask: Ask) -> list[Item]:
+    """What is left of an answer's candidates at the cursor, without repetitions."""
+    cursor, items = ask.typed.cursor, dict[str, Item]()
+    before, after = document.line_around(cursor)
+    for index, candidate in enumerate(ask.candidates):
+        text = ask.typed.rest(line_feeds(candidate.text))
+        if text:
+            end = cursor + min(candidate.replace, len(after))
+            span = document.position_at(cursor), document.position_at(end)
+            items.setdefault(text, Item(text, *span, before, ask.id, index))
+    return list(items.values())

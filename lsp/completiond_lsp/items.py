@@ -1,0 +1,76 @@
+"""Answers as LSP's items: ghost text, or one item of the popup where no ghost text is drawn.
+
+Knows LSP's types; what the text is and where it belongs it is told.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+
+from completiond_lsp.bridge import Item
+from completiond_lsp.documents import Encoding, units
+
+ACCEPTED = "completiond.accepted"
+FALLBACK = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
+
+
+def inline_items(items: Sequence[Item]) -> list[types.InlineCompletionItem]:
+    """For the editor to draw at the cursor. A list, never null: Neovim keeps its ghost at null."""
+    return [
+        types.InlineCompletionItem(
+            insert_text=item.text,
+            range=types.Range(types.Position(*item.start), types.Position(*item.end)),
+            command=_accepted(item),
+        )
+        for item in items
+    ]
+
+
+def needs_fallback(capabilities: Any) -> bool:
+    """Whether raw client capabilities lack inline completion; some say null and mean yes."""
+    document = capabilities.get("textDocument") if isinstance(capabilities, dict) else None
+    return not isinstance(document, dict) or "inlineCompletion" not in document
+
+
+def completion_list(items: Sequence[Item], encoding: Encoding, client: str) -> types.CompletionList:
+    """Incomplete, so that the editor asks again at the next key instead of filtering."""
+    found = [_completion_item(item, encoding, client) for item in items[:1]]
+    return types.CompletionList(is_incomplete=True, items=found)
+
+
+def _completion_item(item: Item, encoding: Encoding, client: str) -> types.CompletionItem:
+    """It replaces the word in front of the cursor, which is how the popup's filter keeps it."""
+    word, new = _last_word(item.line), item.text
+    indent = item.line[: len(item.line) - len(item.line.lstrip(" \t"))]
+    if client == "helix" and indent:  # it indents the other lines as the first one is
+        new = new.replace("\n" + indent, "\n")
+    start = types.Position(item.start.line, item.start.character - units(word, encoding))
+    return types.CompletionItem(
+        label=(word + item.text).strip().split("\n")[0] or "↵",
+        kind=types.CompletionItemKind.Text,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, _fenced(word + item.text)),
+        filter_text=word,
+        insert_text_mode=types.InsertTextMode.AsIs,
+        text_edit=types.TextEdit(types.Range(start, types.Position(*item.end)), word + new),
+        command=_accepted(item),
+    )
+
+
+def _accepted(item: Item) -> types.Command:
+    """What the editor runs when a person takes the item."""
+    arguments = [item.id, item.candidate, len(item.text)]
+    return types.Command(title="accepted", command=ACCEPTED, arguments=arguments)
+
+
+def _last_word(line: str) -> str:
+    found = re.search(r"\w+\Z", line)
+    return found.group() if found else ""
+
+
+def _fenced(text: str) -> str:
+    """A code block; its fence is longer than any in the text."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"

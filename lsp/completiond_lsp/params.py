@@ -1,0 +1,107 @@
+"""What an editor sends, read from the raw JSON. Knows the shapes; forgives what can be forgiven.
+
+Unreadable parameters raise JsonRpcInvalidParams, which becomes the reply -32602.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from completiond_lsp.documents import Position
+
+AUTOMATIC = 2
+
+
+class InlineRequest(NamedTuple):
+    """`textDocument/inlineCompletion`; `version` is an addition of some clients."""
+
+    uri: str
+    version: int | None
+    position: Position
+    invoked: bool
+
+
+class Change(NamedTuple):
+    """One content change; without a range it is the whole document."""
+
+    span: tuple[Position, Position] | None
+    text: str
+
+
+class Opened(NamedTuple):
+    uri: str
+    language: str
+    version: int
+    text: str
+
+
+def inline_request(params: Any) -> InlineRequest:
+    """Automatic is what says so or says nothing; some clients send 0 when a person asks."""
+    document = _map(_map(params, "params").get("textDocument"), "textDocument")
+    version = document.get("version")
+    context = params.get("context")
+    kind = context.get("triggerKind", AUTOMATIC) if isinstance(context, Mapping) else AUTOMATIC
+    return InlineRequest(
+        uri=_text(document.get("uri"), "textDocument.uri"),
+        version=version if type(version) is int else None,
+        position=_position(params.get("position"), "position"),
+        invoked=kind in (0, 1),
+    )
+
+
+def opened(params: Any) -> Opened:
+    document = _map(_map(params, "params").get("textDocument"), "textDocument")
+    language, version = document.get("languageId"), document.get("version")
+    return Opened(
+        uri=_text(document.get("uri"), "textDocument.uri"),
+        language=language if isinstance(language, str) else "",
+        version=version if type(version) is int else 0,
+        text=_text(document.get("text"), "textDocument.text"),
+    )
+
+
+def document_uri(params: Any) -> str:
+    document = _map(_map(params, "params").get("textDocument"), "textDocument")
+    return _text(document.get("uri"), "textDocument.uri")
+
+
+def document_version(params: Any) -> int | None:
+    version = params["textDocument"].get("version")
+    return version if type(version) is int else None
+
+
+def changes(params: Any) -> list[Change]:
+    found = _map(params, "params").get("contentChanges")
+    if not isinstance(found, list):
+        raise JsonRpcInvalidParams("`contentChanges` must be a list.")
+    return [_change(_map(change, "contentChanges")) for change in found]
+
+
+def _change(change: Mapping[str, Any]) -> Change:
+    text = _text(change.get("text"), "contentChanges.text")
+    if change.get("range") is None:
+        return Change(None, text)
+    span = _map(change["range"], "range")
+    start, end = _position(span.get("start"), "start"), _position(span.get("end"), "end")
+    return Change((start, end), text)
+
+
+def _position(value: Any, name: str) -> Position:
+    place = _map(value, name)
+    line, character = place.get("line"), place.get("character")
+    if type(line) is not int or type(character) is not int or line < 0 or character < 0:
+        raise JsonRpcInvalidParams(f"`{name}` must hold a line and a character, both 0 or more.")
+    return Position(line, character)
+
+
+def _map(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise JsonRpcInvalidParams(f"`{name}` must be an object.")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise JsonRpcInvalidParams(f"`{name}` must be a string.")
+    return value

@@ -1,0 +1,247 @@
+"""Laws of the bridge against a fake daemon: what is asked, cancelled and shown."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from completiond_lsp.bridge import Bridge, Item
+from completiond_lsp.daemon_link import DaemonLink, Target
+from completiond_lsp.documents import Position
+from completiond_lsp.options import Options
+from completiond_lsp.params import Change, InlineRequest, Opened
+from fake_daemon import HOLD, Answer, FakeDaemon, completion
+
+from completiond.protocol import messages as m
+
+URI = "file:///work/space/a.py"
+Answering = Callable[[m.Complete], Answer]
+
+
+@asynccontextmanager
+async def bridging(
+    path: Path, answer: Answering, text: str = "x = \ny\n"
+) -> AsyncIterator[tuple[Bridge, FakeDaemon]]:
+    """A bridge with one open document and its cursor's line `x = `, and its daemon."""
+    endpoint = f"ipc://{path}/d.sock"
+    link = DaemonLink(Target(endpoint, start=False), tell=pytest.fail)
+    bridge = Bridge(link, folders=["file:///work/space"])
+    bridge.open(Opened(URI, "python", 1, text))
+    path.chmod(0o700)
+    with FakeDaemon(endpoint, answer) as daemon:
+        try:
+            await link.connected()
+            yield bridge, daemon
+        finally:
+            link.close()
+            await asyncio.sleep(0)
+
+
+def at(
+    line: int, character: int, *, invoked: bool = False, version: int | None = None
+) -> InlineRequest:
+    return InlineRequest(URI, version, Position(line, character), invoked)
+
+
+def insert(bridge: Bridge, version: int, line: int, character: int, text: str) -> None:
+    place = Position(line, character)
+    bridge.change(URI, version, [Change((place, place), text)])
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+async def asking(
+    bridge: Bridge, daemon: FakeDaemon, request: InlineRequest
+) -> "asyncio.Task[list[Item]]":
+    """A request that has reached the daemon."""
+    before = len(daemon.completes)
+    task = asyncio.create_task(bridge.complete(request))
+    await until(lambda: len(daemon.completes) > before)
+    return task
+
+
+async def cancelled(task: "asyncio.Task[list[Item]]") -> bool:
+    await asyncio.wait([task], timeout=5)
+    return task.cancelled()
+
+
+async def test_the_question_is_the_text_around_the_cursor(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        items = await bridge.complete(at(0, 4))
+        asked = daemon.completes[0]
+        assert (asked.before, asked.after, asked.version) == ("x = ", "\ny\n", 1)
+        assert (asked.document, asked.path, asked.language) == (URI, "a.py", "python")
+        assert (asked.trigger, asked.n) == ("automatic", 1)
+        assert items == [Item("1", Position(0, 4), Position(0, 4), "x = ", asked.id, 0)]
+
+
+async def test_a_person_who_asks_gets_several_different_items(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1", "2", "1", ""]) as (bridge, daemon):
+        items = await bridge.complete(at(0, 4, invoked=True))
+        assert [item.text for item in items] == ["1", "2"]
+        assert (daemon.completes[0].trigger, daemon.completes[0].n) == ("invoked", 3)
+
+
+async def test_the_range_is_the_replaced_suffix_and_never_leaves_the_line(tmp_path: Path) -> None:
+    def answer(asked: m.Complete) -> Answer:
+        return completion(asked, ["b)"], replace=1 if asked.version == 1 else 99)
+
+    async with bridging(tmp_path, answer, "f(😀)\r\ny") as (bridge, _):
+        (item,) = await bridge.complete(at(0, 4))
+        assert (item.start, item.end) == (Position(0, 4), Position(0, 5))
+        insert(bridge, 2, 1, 0, "z")
+        (item,) = await bridge.complete(at(0, 4))
+        assert (item.start, item.end) == (Position(0, 4), Position(0, 5))
+
+
+async def test_an_answer_has_line_feeds_only(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["a\r\nb\rc"], "x\r\ny") as (bridge, _):
+        (item,) = await bridge.complete(at(0, 1))
+        assert item.text == "a\nb\nc"
+
+
+async def test_a_new_request_supersedes_the_one_before(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: HOLD) as (bridge, daemon):
+        first = await asking(bridge, daemon, at(0, 4))
+        second = await asking(bridge, daemon, at(0, 4))
+        assert await cancelled(first)
+        daemon.release(daemon.completes[1].id, ["2"])
+        assert [item.text for item in await second] == ["2"]
+        assert daemon.cancels == [(daemon.completes[0].id, "superseded")]
+
+
+async def test_typing_at_the_cursor_supersedes_and_another_edit_abandons(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: HOLD) as (bridge, daemon):
+        first = await asking(bridge, daemon, at(0, 4))
+        insert(bridge, 2, 0, 4, "f")
+        assert await cancelled(first)
+        second = await asking(bridge, daemon, at(0, 5))
+        insert(bridge, 3, 1, 0, "f")
+        assert await cancelled(second)
+        third = await asking(bridge, daemon, at(0, 5))
+        bridge.close(URI)
+        assert await cancelled(third)
+        ids = [asked.id for asked in daemon.completes]
+        await until(lambda: len(daemon.cancels) == 3)
+        reasons = ["superseded", "abandoned", "abandoned"]
+        assert daemon.cancels == list(zip(ids, reasons, strict=True))
+
+
+async def test_a_contradicting_edit_abandons_what_the_editor_has_cancelled(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: HOLD) as (bridge, daemon):
+        task = await asking(bridge, daemon, at(0, 4))
+        task.cancel()
+        assert await cancelled(task)
+        insert(bridge, 2, 1, 0, "f")
+        insert(bridge, 3, 1, 0, "f")
+        ident = daemon.completes[0].id
+        await until(lambda: len(daemon.cancels) == 2)
+        assert daemon.cancels == [(ident, "superseded"), (ident, "abandoned")]
+
+
+async def test_typing_through_an_answer_asks_nobody(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["foo(1)"]) as (bridge, daemon):
+        (first,) = await bridge.complete(at(0, 4))
+        for i, letter in enumerate("foo(1"):
+            insert(bridge, 2 + i, 0, 4 + i, letter)
+            (item,) = await bridge.complete(at(0, 5 + i))
+            assert (item.text, item.id) == ("foo(1)"[i + 1 :], first.id)
+            assert item.start == item.end == Position(0, 5 + i)
+        assert len(daemon.completes) == 1
+        insert(bridge, 9, 0, 9, ")")
+        await bridge.complete(at(0, 10))
+        assert len(daemon.completes) == 2
+
+
+async def test_another_letter_another_place_or_a_person_asks_again(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["foo"]) as (bridge, daemon):
+        await bridge.complete(at(0, 4))
+        await bridge.complete(at(1, 0))
+        await bridge.complete(at(1, 0, invoked=True))
+        insert(bridge, 2, 1, 0, "g")
+        await bridge.complete(at(1, 1))
+        assert len(daemon.completes) == 4
+
+
+async def test_an_answer_for_another_version_or_place_is_dropped(tmp_path: Path) -> None:
+    def answer(asked: m.Complete) -> Answer:
+        wrong = m.Candidate("wrong", "stop")
+        if asked.trigger == "invoked":
+            return m.Completion(asked.id, asked.version + 1, len(asked.before), [wrong], "ok")
+        return m.Completion(asked.id, asked.version, 0, [wrong], "ok")
+
+    async with bridging(tmp_path, answer) as (bridge, _):
+        assert await bridge.complete(at(0, 4)) == []
+        assert await bridge.complete(at(0, 4, invoked=True)) == []
+
+
+async def test_a_request_that_names_another_version_gets_nothing(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        assert await bridge.complete(at(0, 4, version=7)) == []
+        assert await bridge.complete(at(0, 4, version=1)) != []
+        assert len(daemon.completes) == 1
+
+
+@pytest.mark.parametrize("code", ["loading", "overloaded", "engine_died", "internal", "unheard"])
+async def test_a_failure_shows_nothing(tmp_path: Path, code: str) -> None:
+    async with bridging(tmp_path, lambda c: m.Failure(c.id, code, "no")) as (bridge, _):
+        assert await bridge.complete(at(0, 4)) == []
+
+
+async def test_a_daemon_that_is_too_slow_shows_nothing(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: HOLD) as (bridge, daemon):
+        bridge.options = Options(max_ms=10)
+        assert await bridge.complete(at(0, 4)) == []
+        await until(lambda: daemon.cancels == [(daemon.completes[0].id, "abandoned")])
+
+
+async def test_a_language_that_is_not_wanted_asks_nobody(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        bridge.options = Options(disabled_languages=("python",))
+        assert await bridge.complete(at(0, 4)) == []
+        assert await bridge.complete(at(0, 4)._replace(uri="file:///unknown")) == []
+        assert daemon.completes == []
+
+
+async def test_the_settings_travel(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        bridge.options = Options(max_tokens=5, max_ms=2_000, model="m")
+        await bridge.complete(at(0, 4))
+        asked = daemon.completes[0]
+        assert (asked.max_tokens, asked.max_ms, asked.model) == (5, 2_000, "m")
+
+
+async def test_other_documents_of_the_language_travel_once_and_again_if_unknown(
+    tmp_path: Path,
+) -> None:
+    def answer(asked: m.Complete) -> Answer:
+        unknown = asked.context if asked.version == 1 else []
+        return m.Completion(asked.id, asked.version, len(asked.before), [], "empty", unknown)
+
+    async with bridging(tmp_path, answer) as (bridge, daemon):
+        bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, "b" * 70_000))
+        bridge.open(Opened("file:///work/space/c.md", "markdown", 1, "c"))
+        await bridge.complete(at(0, 4))
+        assert daemon.completes[0].context == []
+        bridge.options = Options(context=True)
+        await bridge.complete(at(0, 4))
+        insert(bridge, 2, 0, 4, "1")
+        await bridge.complete(at(0, 5))
+        await bridge.complete(at(0, 5))
+        _, first, again, last = daemon.completes
+        assert [(c.path, len(c.text)) for c in first.chunks] == [("lib/b.py", m.MAX_CHUNK)]
+        assert first.chunks == again.chunks and last.chunks == []
+        assert first.context == last.context == [first.chunks[0].hash]
+
+
+async def test_an_accepted_answer_is_told(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        (item,) = await bridge.complete(at(0, 4))
+        bridge.accepted(item.id, 0, 1)
+        await until(lambda: bool(daemon.of(m.Feedback)))
+        assert daemon.of(m.Feedback) == [m.Feedback(item.id, "accepted", 0, 1)]

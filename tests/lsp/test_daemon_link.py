@@ -1,0 +1,117 @@
+"""Laws of the way to the daemon: it never makes a request wait, and it comes back."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from completiond_lsp.daemon_link import DaemonLink, Target
+from fake_daemon import HOLD, FakeDaemon
+
+from completiond.errors import NoDaemon
+from completiond.protocol import messages as m
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COMPLETIOND_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.setenv("COMPLETIOND_RUNTIME_DIR", str(tmp_path))
+    return f"ipc://{tmp_path}/d.sock"
+
+
+@asynccontextmanager
+async def linking(target: Target, tell: Callable[[str], None]) -> AsyncIterator[DaemonLink]:
+    link = DaemonLink(target, tell)
+    try:
+        yield link
+    finally:
+        link.close()
+        await asyncio.sleep(0)
+
+
+async def connected(link: DaemonLink) -> None:
+    """As requests do: each one waits a moment only."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await link.connected()
+            except NoDaemon:
+                continue
+            return
+
+
+async def test_without_a_daemon_a_request_is_told_at_once_and_the_person_nothing(
+    endpoint: str,
+) -> None:
+    async with linking(Target(endpoint, start=False), pytest.fail) as link:
+        async with asyncio.timeout(1):
+            with pytest.raises(NoDaemon):
+                await link.connected()
+        with FakeDaemon(endpoint, lambda _: HOLD):
+            await connected(link)
+
+
+async def test_the_default_endpoint_is_the_daemons(endpoint: str, tmp_path: Path) -> None:
+    async with linking(Target(start=False), pytest.fail) as link:
+        with FakeDaemon(f"ipc://{tmp_path}/daemon.sock", lambda _: HOLD):
+            await connected(link)
+
+
+async def test_a_lost_daemon_ends_its_requests_and_the_next_daemon_is_found(endpoint: str) -> None:
+    async with linking(Target(endpoint, start=False), pytest.fail) as link:
+        with FakeDaemon(endpoint, lambda _: HOLD) as daemon:
+            client = await link.connected()
+            asked = asyncio.create_task(link.complete(client, m.Complete(1, "d", 1, "", ""), 30.0))
+            async with asyncio.timeout(5):
+                while not daemon.completes:
+                    await asyncio.sleep(0.002)
+        async with asyncio.timeout(2):
+            with pytest.raises(NoDaemon):
+                await asked
+        assert link.client is None
+        with FakeDaemon(endpoint, lambda _: HOLD):
+            await connected(link)
+
+
+@pytest.mark.parametrize("command", [(sys.executable, "-c", "1/0"), ("/no/such/program",)])
+async def test_a_failed_start_is_told_once_and_not_repeated_at_once(
+    endpoint: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    told: list[str] = []
+    async with linking(Target(endpoint, command=command), told.append) as link:
+        async with asyncio.timeout(5):
+            while not told:
+                with pytest.raises(NoDaemon):
+                    await link.connected()
+        for _ in range(3):
+            with pytest.raises(NoDaemon):
+                await link.connected()
+    assert len(told) == 1 and str(tmp_path) in told[0]
+    log = tmp_path / "completiond" / "daemon.log"
+    assert log.read_text().count("ZeroDivisionError") == (command[0] == sys.executable)
+
+
+async def test_another_target_is_another_connection(endpoint: str) -> None:
+    async with linking(Target(endpoint, start=False), pytest.fail) as link:
+        with (
+            FakeDaemon(endpoint, lambda _: HOLD),
+            FakeDaemon(endpoint + "2", lambda _: HOLD) as two,
+        ):
+            first = await link.connected()
+            link.aim(Target(endpoint, start=False))
+            assert await link.connected() is first
+            link.aim(Target(endpoint + "2", start=False))
+            await connected(link)
+            assert two.of(m.Hello)
+
+
+async def test_a_target_that_makes_no_sense_is_told_and_is_no_crash(endpoint: str) -> None:
+    told: list[str] = []
+    async with linking(Target("nonsense"), told.append) as link:
+        with pytest.raises(NoDaemon):
+            await link.connected()
+        assert "nonsense" in told[0]

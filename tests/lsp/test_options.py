@@ -1,0 +1,74 @@
+"""Laws of the settings: what is wrong warns, and changes nothing."""
+
+from typing import Any
+
+import pytest
+from completiond_lsp.options import Options, parse
+
+
+def test_every_setting_is_taken() -> None:
+    raw = {
+        "enabled": False,
+        "endpoint": "ipc:///x",
+        "startDaemon": False,
+        "model": "m",
+        "maxTokens": 7,
+        "maxMs": 900,
+        "disabledLanguages": ["markdown"],
+        "fallbackCompletion": True,
+        "context": True,
+    }
+    expected = Options(False, "ipc:///x", False, "m", 7, 900, ("markdown",), True, True)
+    assert parse(raw, Options()) == (expected, [])
+    assert parse({"completiond": raw}, Options()) == (expected, [])
+
+
+def test_a_setting_that_is_not_given_keeps_its_value() -> None:
+    base = Options(max_tokens=9)
+    assert parse({"model": "m", "endpoint": None}, base) == (Options(max_tokens=9, model="m"), [])
+    assert parse(None, base) == (base, [])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"enabled": "yes"},
+        {"maxTokens": True},
+        {"maxTokens": "7"},
+        {"maxTokens": -1},
+        {"maxMs": 10**9},
+        {"disabledLanguages": "python"},
+        {"disabledLanguages": [1]},
+        {"endpoint": 5},
+        {"enabld": False},
+        {"": {}},
+        [],
+        "text",
+        7,
+    ],
+)
+def test_a_bad_setting_warns_once_and_keeps_the_default(raw: Any) -> None:
+    options, warnings = parse(raw, Options())
+    assert options == Options()
+    assert len(warnings) == 1
+
+
+def test_a_bad_setting_does_not_spoil_the_others() -> None:
+    options, warnings = parse({"maxTokens": "x", "model": "m"}, Options())
+    assert options == Options(model="m")
+    assert "maxTokens" in warnings[0]
+
+
+def test_a_misspelt_setting_is_told_its_name() -> None:
+    assert "startDaemon" in parse({"startDemon": True}, Options())[1][0]
+
+
+def test_what_other_clients_put_beside_ours_is_no_mistake() -> None:
+    raw = {"editorInfo": {"name": "x"}, "editorPluginInfo": {}}
+    assert parse(raw, Options()) == (Options(), [])
+
+
+def test_a_disabled_language_is_not_wanted() -> None:
+    options = Options(disabled_languages=("markdown",))
+    assert options.wants("python") and not options.wants("markdown")
+    assert not Options(enabled=False).wants("python")

@@ -1,0 +1,244 @@
+"""A row's linear layer depends on that row alone, to the bit, and is close to the float one."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from completiond.model.quantize import (
+    HalfEmbedding,
+    HalfLinear,
+    Int8Linear,
+    PackedInt8,
+    choose_kernel,
+    quantize_rows,
+    replace_linears,
+)
+
+SHAPES = [(896, 896), (1216, 224), (224, 1216), (65, 33), (33, 65), (1, 7), (16, 1), (300, 127)]
+"""out × in: the 0.5b's own, narrow versions of its MLP, and sizes that no kernel likes."""
+WIDTHS = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32]
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    return torch.equal(a.view(torch.int32), b.view(torch.int32))
+
+
+def neighbours(n: int, width: int, seed: int) -> Tensor:
+    """Rows of all magnitudes, among them zeros, the smallest and the largest floats."""
+    sizes = torch.tensor([1.0, 0.0, 1e-30, 1e-6, 1e6, 1e30, 3e37])
+    pick = torch.randint(len(sizes), (n, 1), generator=torch.Generator().manual_seed(seed))
+    return noise(n, width, seed=seed) * sizes[pick]
+
+
+@pytest.mark.parametrize(("out", "width"), SHAPES)
+def test_a_row_does_not_depend_on_its_neighbours_or_their_number(out: int, width: int) -> None:
+    multiply = PackedInt8(noise(out, width))
+    rows = noise(3, width, seed=1)
+    alone = [multiply(row[None])[0] for row in rows]
+    for n in WIDTHS:
+        x = neighbours(n, width, seed=n)
+        for row, want in zip(rows, alone, strict=True):
+            for at in {0, n // 2, n - 1}:
+                y = x.clone()
+                y[at] = row
+                assert same_bits(multiply(y)[at], want), f"row {at} of {n}"
+
+
+@pytest.mark.parametrize("poison", [torch.inf, -torch.inf, torch.nan])
+def test_a_row_that_is_not_finite_poisons_no_other(poison: float) -> None:
+    multiply = PackedInt8(noise(65, 33))
+    for n in (2, 8, 32):
+        x = noise(n, 33, seed=n)
+        clean = multiply(x)
+        x[1, 5] = poison
+        y = multiply(x)
+        others = [i for i in range(n) if i != 1]
+        assert same_bits(y[others], clean[others])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 33), st.integers(0, 1000))
+def test_any_shape_is_exact_by_rows(out: int, width: int, n: int, seed: int) -> None:
+    multiply = PackedInt8(noise(out, width, seed=seed))
+    x = neighbours(n, width, seed)
+    together = multiply(x)
+    assert together.shape == (n, out)
+    for i in range(n):
+        assert same_bits(together[i], multiply(x[i : i + 1])[0])
+
+
+@pytest.mark.parametrize(("out", "width"), SHAPES)
+@pytest.mark.parametrize("size", [1.0, 1e-5, 1e5])
+def test_the_error_is_within_the_two_roundings(out: int, width: int, size: float) -> None:
+    """|xW - float| ≤ Σ |x| half a weight step + |w| half an activation step."""
+    weight, x = noise(out, width), noise(9, width, seed=1) * size
+    exact = x.double() @ weight.double().T
+    weight_step = weight.abs().amax(1).double() / 127
+    row_step = x.abs().amax(1).double() / 127
+    bound = 0.5 * (
+        x.double().abs().sum(1)[:, None] * weight_step
+        + row_step[:, None] * weight.double().abs().sum(1)
+        + width * 0.5 * row_step[:, None] * weight_step
+    )
+    error = (PackedInt8(weight)(x).double() - exact).abs()
+    assert (error <= bound * 1.001).all()
+
+
+def test_the_error_is_a_percent_in_practice() -> None:
+    weight, x = noise(896, 896), noise(16, 896, seed=1)
+    exact = x @ weight.T
+    assert (PackedInt8(weight)(x) - exact).norm() / exact.norm() < 0.015
+
+
+def test_rows_of_zeros_give_zeros_and_rows_of_weights_of_zeros_too() -> None:
+    weight = noise(40, 33)
+    weight[7] = 0
+    y = PackedInt8(weight)(torch.cat([torch.zeros(1, 33), noise(4, 33)]))
+    assert (y[0] == 0).all() and (y[:, 7] == 0).all()
+
+
+def test_no_rows_give_no_rows() -> None:
+    assert PackedInt8(noise(40, 33))(torch.zeros(0, 33)).shape == (0, 40)
+    assert Int8Linear(noise(40, 33), noise(40))(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
+    assert HalfLinear(noise(40, 33), noise(40))(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
+
+
+def test_a_row_of_the_largest_floats_stays_finite_where_the_product_is() -> None:
+    weight = torch.eye(8)
+    x = torch.full((1, 8), 3e38)
+    torch.testing.assert_close(PackedInt8(weight)(x), x, rtol=1e-2, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_quantized_weights_are_within_half_a_step_however_many_blocks(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = noise(100, 50).to(dtype)
+    original = weight.clone()
+    whole = quantize_rows(weight)
+    assert torch.equal(weight, original), "the caller's weight was written to"
+    monkeypatch.setattr("completiond.model.quantize.BLOCK", 7 * 50)
+    for one, other in zip(whole, quantize_rows(weight), strict=True):
+        assert torch.equal(one, other)
+    values, scales = whole
+    assert values.dtype == torch.int8 and values.abs().max() == 127
+    error = (values.double() * scales[:, None] - weight.double()).abs()
+    assert (error <= 0.5001 * scales[:, None]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_replacements_answer_in_float32_in_the_callers_shape(
+    bias: bool, dtype: torch.dtype
+) -> None:
+    linear = nn.Linear(33, 65, bias=bias).requires_grad_(False)
+    x = noise(2, 5, 33).to(dtype)
+    for replacement in (
+        Int8Linear(linear.weight, linear.bias),
+        HalfLinear(linear.weight, linear.bias),
+    ):
+        y = replacement(x)
+        assert y.shape == (2, 5, 65) and y.dtype == torch.float32
+        torch.testing.assert_close(y, linear(x.float()), rtol=0, atol=0.03)
+
+
+class Scaled(nn.Embedding):
+    """An embedding that does more than look up, as Gemma's does."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids) * 3
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(200, 16)
+        self.small = nn.Embedding(8, 16)
+        self.scaled = Scaled(200, 16)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16, bias=False))
+            for _ in range(2)
+        )
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Linear(16, 200, bias=False)
+        self.head.weight = self.table.weight  # tied
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids) + self.small(ids % 8) + self.scaled(ids)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(self.norm(x))
+
+
+@pytest.mark.parametrize(("kernel", "made"), [("int8", Int8Linear), ("bf16", HalfLinear)])
+def test_every_linear_and_large_embedding_is_replaced_and_the_net_still_means_the_same(
+    kernel: str, made: type
+) -> None:
+    torch.manual_seed(0)
+    net = Net().requires_grad_(False)
+    ids = torch.arange(30)
+    before = net(ids)
+    replace_linears(net, kernel)  # type: ignore[arg-type]
+    assert not [m for m in net.modules() if isinstance(m, nn.Linear)]
+    assert len([m for m in net.modules() if isinstance(m, made)]) == 5
+    assert isinstance(net.table, HalfEmbedding) and isinstance(net.scaled, HalfEmbedding)
+    assert isinstance(net.small, nn.Embedding)
+    after = net(ids)
+    assert after.dtype == torch.float32
+    assert (after - before).norm() / before.norm() < 0.03
+
+
+def test_fp32_replaces_nothing() -> None:
+    net = Net()
+    modules = list(net.modules())
+    replace_linears(net, "fp32")
+    assert list(net.modules()) == modules
+
+
+@pytest.mark.parametrize("kernel", ["int8", "bf16"])
+def test_the_weights_that_were_replaced_are_freed(kernel: str) -> None:
+    net = Net()
+    weights = [
+        weakref.ref(p) for m in net.modules() if isinstance(m, nn.Linear) for p in [m.weight]
+    ]
+    replace_linears(net, kernel)  # type: ignore[arg-type]
+    gc.collect()
+    assert [w() for w in weights] == [None] * 5
+
+
+def test_a_half_embedding_owns_its_memory() -> None:
+    table = noise(200, 16).bfloat16()
+    embedding = HalfEmbedding(nn.Embedding.from_pretrained(table))
+    want = table[[3, 5]].float()
+    table.zero_()
+    assert torch.equal(embedding(torch.tensor([3, 5])), want)
+
+
+@pytest.mark.parametrize("wanted", ["int8", "bf16", "fp32"])
+@pytest.mark.parametrize("vnni", [True, False])
+def test_the_kernel_that_is_asked_for_is_used(
+    wanted: str, vnni: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: vnni)
+    assert choose_kernel(wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("vnni", "half", "kernel"),
+    [(True, True, "int8"), (True, False, "int8"), (False, True, "bf16"), (False, False, "fp32")],
+)
+def test_auto_takes_int8_then_bf16_then_fp32(
+    vnni: bool, half: bool, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: vnni)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: half)
+    assert choose_kernel("auto") == kernel

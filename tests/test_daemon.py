@@ -1,0 +1,550 @@
+"""The whole daemon over real sockets, with a scripted engine: exactly one reply, whatever happens."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import zmq.asyncio
+
+from completiond import config
+from completiond.client import Client
+from completiond.core import Sampling, text_hash
+from completiond.daemon import Daemon, serve
+from completiond.engine.door import Engine, ProcessEngine, Start, ThreadEngine
+from completiond.engine_process import load_scripted
+from completiond.errors import ModelError
+from completiond.flights import prompts_of
+from completiond.protocol import codec
+from completiond.protocol import messages as m
+from completiond.transport import Listener
+
+SLOW = {"answers": ["a" * 4000], "pass_ms": 2.0}
+FINAL = (m.Completion, m.Failure)
+PATIENCE_S = 10.0
+
+
+class Wire:
+    """A client that sends what it is told and keeps everything that comes, in order."""
+
+    def __init__(self, context: zmq.asyncio.Context, endpoint: str) -> None:
+        self._socket = context.socket(zmq.DEALER)
+        self._socket.linger = 0
+        self._socket.connect(endpoint)
+        self.seen: list[Any] = []
+
+    async def raw(self, *frames: bytes) -> None:
+        await self._socket.send_multipart(list(frames))
+
+    async def send(self, *messages: Any) -> None:
+        for message in messages:
+            await self.raw(codec.encode(message))
+
+    async def next(self, kind: type | tuple[type, ...] = object, ident: int | None = None) -> Any:
+        """The next message of this kind and id; what comes before it is kept in `seen`."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                message = codec.decode_from_daemon(await self._socket.recv())
+                self.seen.append(message)
+                if isinstance(message, kind) and ident in (None, getattr(message, "id", None)):
+                    return message
+
+    async def ask(self, request: m.Complete) -> Any:
+        await self.send(request)
+        return await self.next(FINAL, request.id)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class World:
+    """A daemon, its engine, and clients of it."""
+
+    def __init__(self, daemon: Daemon, engine: Any, endpoint: str) -> None:
+        self.daemon, self.engine, self.endpoint = daemon, engine, endpoint
+        self._context = zmq.asyncio.Context()
+        self._clients: list[Wire] = []
+
+    def client(self) -> Wire:
+        self._clients.append(Wire(self._context, self.endpoint))
+        return self._clients[-1]
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._context.term()
+
+
+def start_of(script: dict[str, Any]) -> Start:
+    return Start("scripted", script=script)
+
+
+def in_thread(script: dict[str, Any]) -> Engine:
+    return ThreadEngine(lambda: load_scripted(script))
+
+
+def in_process(script: dict[str, Any]) -> Engine:
+    return ProcessEngine(start_of(script))
+
+
+@asynccontextmanager
+async def world(
+    tmp_path: Path,
+    make: Callable[[dict[str, Any]], Engine] = in_thread,
+    settings: config.Config | None = None,
+    **script: Any,
+) -> AsyncIterator[World]:
+    tmp_path.chmod(0o700)
+    settings = settings or config.Config()
+    async with Listener(f"ipc://{tmp_path}/d.sock") as listener:
+        engine = make(script)
+        daemon = Daemon(settings, engine, listener)
+        reader = asyncio.create_task(daemon.serve())
+        await daemon.open(partial(prompts_of, settings, start_of(script)))
+        here = World(daemon, engine, listener.endpoint)
+        try:
+            yield here
+        finally:
+            reader.cancel()
+            await daemon.close()
+            here.close()
+            await asyncio.wait([reader])
+
+
+def ask(ident: int = 1, before: str = "def f():\n    ", **more: Any) -> m.Complete:
+    return m.Complete(ident, more.pop("document", "a.py"), 7, before, more.pop("after", ""), **more)
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [in_thread, in_process])
+async def test_an_answer_names_what_it_was_made_for_and_what_it_cost(tmp_path, make):
+    async with world(tmp_path, make, answers=["return 42"]) as w:
+        reply = await w.client().ask(ask(3, offset=4096))
+        assert reply.candidates == [m.Candidate("return 42", "eos")]
+        assert (reply.id, reply.version, reply.reason) == (3, 7, "ok")
+        assert reply.position == 4096 + len("def f():\n    ")
+        assert reply.tokens["generated"] == 9
+        assert reply.tokens["prompt"] == reply.tokens["prefilled"] > 4
+        assert 0 < reply.timings_ms["total"] < 5000
+
+
+async def test_a_half_typed_word_is_healed(tmp_path):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        reply = await w.client().ask(ask(before="def f():\n    ret"))
+        assert reply.candidates[0].text == "urn 42"
+
+
+async def test_partials_grow_and_come_before_the_final_reply(tmp_path):
+    async with world(tmp_path, answers=["abc"]) as w:
+        client = w.client()
+        await client.ask(ask(stream=True))
+        texts = [p.text for p in client.seen if isinstance(p, m.Partial)]
+        assert texts[-1] == "abc"
+        assert all(b.startswith(a) for a, b in zip(texts, texts[1:], strict=False))
+        assert isinstance(client.seen[-1], m.Completion)
+
+
+async def test_candidates_are_distinct_and_the_first_is_as_asked(tmp_path):
+    async with world(tmp_path, answers=["one", "two", "one"]) as w:
+        client = w.client()
+        reply = await client.ask(ask(n=3))
+        assert [c.text for c in reply.candidates] == ["one", "two"]
+        again = await client.ask(ask(2, n=2, sampling=Sampling(temperature=1.0, seed=1)))
+        assert [c.text for c in again.candidates] == ["two", "one"]
+
+
+async def test_nothing_to_show_has_a_reason(tmp_path):
+    async with world(tmp_path, answers=[""]) as w:
+        client = w.client()
+        assert (await client.ask(ask(1))).reason == "empty"
+        zero = await client.ask(ask(2, max_tokens=0))
+        assert (zero.reason, zero.candidates) == ("zero_limit", [])
+
+
+async def test_when_time_is_up_what_is_there_is_shown_and_the_run_stops(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        client = w.client()
+        reply = await client.ask(ask(max_ms=60, max_tokens=4000))
+        assert reply.reason == "timeout"
+        assert set(reply.candidates[0].text) == {"a"}
+        await client.send(m.AskStatus(1))
+        while (await client.next(m.Status)).running:
+            await client.send(m.AskStatus(1))
+
+
+async def test_another_model_is_refused_and_the_served_one_may_be_named(tmp_path):
+    async with world(tmp_path, answers=["x"]) as w:
+        client = w.client()
+        assert (await client.ask(ask(1, model="gpt-9"))).code == "unknown_model"
+        assert (await client.ask(ask(2, model="scripted"))).reason == "ok"
+
+
+async def test_chunks_that_are_not_known_are_named(tmp_path):
+    async with world(tmp_path, answers=["x"]) as w:
+        known = m.Chunk(text_hash("text"), "b.py", "python", "text")
+        reply = await w.client().ask(ask(chunks=[known], context=[known.hash, "gone"]))
+        assert reply.unknown == ["gone"]
+
+
+async def test_the_client_of_this_project_is_served(tmp_path):
+    async with world(tmp_path, answers=["abc"]) as w:
+        partials: list[m.Partial] = []
+        async with Client(w.endpoint) as client:
+            assert (await client.hello(PATIENCE_S)).model == "scripted"
+            reply = await client.complete(ask(client.next_id(), stream=True), partials.append)
+            assert reply.candidates[0].text == partials[-1].text == "abc"
+
+
+# -- cancel and supersede -------------------------------------------------------------------------
+
+
+async def test_cancel_answers_at_once_and_is_acknowledged_when_the_device_is_free(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        client = w.client()
+        await client.send(ask(stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        await client.send(m.Cancel(1, "abandoned"))
+        assert (await client.next(FINAL, 1)).reason == "abandoned"
+        ack = await client.next(m.Cancelled)
+        assert (ack.was, ack.tokens_after <= 1) == ("running", True)
+        assert ack.free_ms < 1000
+
+
+async def test_a_cancelled_request_in_the_queue_never_computes(tmp_path):
+    async with world(tmp_path, width=1, **SLOW) as w:
+        client = w.client()
+        await client.send(ask(1, stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        for reason in ("abandoned", "superseded"):
+            await client.send(ask(2, document="b.py"), m.Cancel(2, reason))
+            assert (await client.next(FINAL, 2)).reason == reason
+            ack = await client.next(m.Cancelled, 2)
+            assert (ack.was, ack.tokens_after) == ("queued", 0)
+        await client.send(m.Cancel(1))
+        assert (await client.next(FINAL, 1)).reason == "abandoned"
+
+
+async def test_a_superseded_run_has_its_grace_and_abandoning_it_ends_that(tmp_path, monkeypatch):
+    monkeypatch.setattr(m, "GRACE_S", 60.0)
+    async with world(tmp_path, **SLOW) as w:
+        client = w.client()
+        await client.send(ask(stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        await client.send(m.Cancel(1, "superseded"), m.AskStatus(1))
+        assert (await client.next(FINAL, 1)).reason == "superseded"
+        assert (await client.next(m.Status)).running == 1
+        await client.send(m.Cancel(1, "abandoned"))
+        assert [(await client.next(m.Cancelled)).was for _ in range(2)] == ["running"] * 2
+        await client.send(m.Cancel(1), m.Cancel(99))
+        assert [(await client.next(m.Cancelled)).was for _ in range(2)] == ["finished", "unknown"]
+
+
+@pytest.mark.parametrize("cancel_first", [True, False])
+async def test_typing_what_a_run_predicts_takes_it_over(tmp_path, cancel_first, monkeypatch):
+    monkeypatch.setattr(m, "GRACE_S", 60.0)
+    line = "return " + "x" * 40
+    async with world(tmp_path, document=f"def f():\n    {line}\n", pass_ms=2.0) as w:
+        client = w.client()
+        await client.send(ask(1, stream=True))
+        await client.next(m.Partial)
+        if cancel_first:
+            await client.send(m.Cancel(1, "superseded"))
+        await client.send(ask(2, before="def f():\n    ret", stream=True))
+        assert (await client.next(FINAL, 1)).reason == "superseded"
+        reply = await client.next(m.Completion, 2)
+        assert reply.candidates[0].text == line[3:]
+        assert reply.tokens["prefilled"] == len(b"def f():\n    ") + 3  # the first run's prompt
+        assert (await w.engine.stats())["runs"] == 1
+        partials = [p.text for p in client.seen if isinstance(p, m.Partial) and p.id == 2]
+        assert partials[-1].rstrip() == line[3:]
+        acks = [a for a in client.seen if isinstance(a, m.Cancelled)]
+        assert acks == ([m.Cancelled(1, "running")] if cancel_first else [])
+
+
+async def test_a_run_ends_with_its_grace_if_the_next_request_cannot_use_it(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        client = w.client()
+        await client.send(ask(1, stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        assert (await client.ask(ask(2, max_tokens=0))).reason == "zero_limit"
+        await client.send(m.AskStatus(1))
+        while (await client.next(m.Status)).running:
+            await client.send(m.AskStatus(1))
+
+
+async def test_typing_something_else_abandons_the_run_and_asks_anew(tmp_path):
+    async with world(tmp_path, document=f"abc {'x' * 4000}", pass_ms=2.0) as w:
+        client = w.client()
+        await client.send(ask(1, before="a", stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        await client.send(ask(2, before="aZ", max_tokens=3))
+        assert (await client.next(FINAL, 1)).reason == "superseded"
+        assert (await client.next(FINAL, 2)).reason in ("ok", "empty")
+        stats = await w.engine.stats()
+        assert (stats["runs"], stats["cancelled"]) == (2, 1)
+
+
+async def test_what_was_predicted_becomes_the_next_draft(tmp_path):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        jobs = []
+        submit = w.engine.submit
+        w.engine.submit = lambda job: jobs.append(job) or submit(job)
+        client = w.client()
+        await client.ask(ask(1))
+        await client.ask(ask(2, before="def f():\n    return 4"))
+        assert (jobs[1].prompt.healed, bytes(jobs[1].hint)) == (" 4", b" 42\n")
+
+
+async def test_a_client_that_is_gone_has_its_runs_abandoned(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        gone, stays = w.client(), w.client()
+        await gone.send(ask(stream=True, max_tokens=4000))
+        await gone.next(m.Partial)
+        gone.close()
+        await stays.send(m.AskStatus(1))
+        while (await stays.next(m.Status)).running:
+            await stays.send(m.AskStatus(1))
+        assert w.daemon.waiting == 0
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+async def test_what_cannot_be_read_is_answered_and_the_connection_stays_usable(tmp_path):
+    async with world(tmp_path, answers=["x"]) as w:
+        client = w.client()
+        good = {"v": 1, "t": "complete", "id": 5, "document": "a", "version": 1, "before": ""}
+        cases = {
+            b"\xc1": ("protocol", 0),
+            b"": ("protocol", 0),
+            msgpack.packb([1]): ("protocol", 0),
+            msgpack.packb(good | {"v": 2}): ("version", 5),
+            msgpack.packb(good | {"t": "nonsense"}): ("protocol", 5),
+            msgpack.packb(good): ("protocol", 5),  # `after` is missing
+            msgpack.packb(good | {"after": "", "n": 9}): ("protocol", 5),
+        }
+        for payload, (code, ident) in cases.items():
+            await client.raw(payload)
+            failure = await client.next(m.Failure)
+            assert (failure.code, failure.id) == (code, ident)
+        await client.raw(b"two", b"frames")
+        assert (await client.next(m.Failure)).code == "protocol"
+        assert (await client.ask(ask(6))).reason == "ok"
+
+
+async def test_hello_is_answered_or_refused_by_version(tmp_path):
+    async with world(tmp_path) as w:
+        client = w.client()
+        await client.send(m.Hello())
+        welcome = await client.next(m.Welcome)
+        assert (welcome.version, welcome.state, welcome.model) == (1, "ready", "scripted")
+        await client.send(m.Hello(versions=[9]))
+        assert (await client.next(m.Failure)).code == "version"
+
+
+async def test_feedback_and_spans_are_counted_and_not_answered(tmp_path):
+    async with world(tmp_path) as w:
+        client = w.client()
+        await client.send(m.Feedback(1, "shown"), m.Spans([m.Span(0, "d", 1, "key")]))
+        await client.send(m.AskStatus(4))
+        status = await client.next()
+        assert isinstance(status, m.Status)
+        assert status.engine["daemon feedback shown"] == status.engine["daemon spans"] == 1
+
+
+async def test_too_many_requests_are_refused_with_a_reason(tmp_path):
+    settings = replace(config.Config(), serve=config.Serve(queue=2))
+    async with world(tmp_path, settings=settings, **SLOW) as w:
+        client = w.client()
+        await client.send(*(ask(i, document=f"{i}", max_tokens=4000) for i in (1, 2, 3)))
+        assert (await client.next(FINAL, 3)).code == "overloaded"
+
+
+async def test_before_the_model_is_there_requests_fail_with_loading(tmp_path):
+    tmp_path.chmod(0o700)
+    async with Listener(f"ipc://{tmp_path}/d.sock") as listener:
+        engine = in_thread({})
+        daemon = Daemon(config.Config(), engine, listener)
+        reader = asyncio.create_task(daemon.serve())
+        here = World(daemon, engine, listener.endpoint)
+        client = here.client()
+        reply = await client.ask(ask())
+        await client.send(m.AskStatus(1))
+        assert (reply.code, (await client.next(m.Status)).state) == ("loading", "loading")
+        reader.cancel()
+        await engine.start()
+        await daemon.close()
+        here.close()
+
+
+# -- exactly one reply ----------------------------------------------------------------------------
+
+
+async def stir(w: World, client: Wire, seed: int, requests: int) -> Counter[int]:
+    """Random requests, duplicate ids and cancels of one client; how often each id was asked."""
+    chance = random.Random(seed)
+    asked: Counter[int] = Counter()
+    for _ in range(requests):
+        ident = chance.randint(1, 60)
+        if chance.random() < 0.65:
+            asked[ident] += 1
+            before = "abc"[: chance.randint(0, 3)]
+            document = chance.choice(["a", "b", "c"])
+            stream, n = chance.random() < 0.3, chance.choice([1, 1, 1, 2])
+            await client.send(ask(ident, before, document=document, stream=stream, n=n))
+        else:
+            reason = chance.choice(["superseded", "abandoned"])
+            asked[-ident] += 1  # cancels are counted apart
+            await client.send(m.Cancel(ident, reason))
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+    return asked
+
+
+async def collect(client: Wire, asked: Counter[int]) -> tuple[Counter[int], Counter[int]]:
+    """Read until nothing is owed; then ask for the status, behind which nothing more may come."""
+    owed = asked.total()
+    while sum(isinstance(s, (*FINAL, m.Cancelled)) for s in client.seen) < owed:
+        await client.next()
+    await client.send(m.AskStatus(1))
+    await client.next(m.Status)
+    finals = Counter(s.id for s in client.seen if isinstance(s, FINAL))
+    acks = Counter(s.id for s in client.seen if isinstance(s, m.Cancelled))
+    return finals, acks
+
+
+def check(asked: Counter[int], finals: Counter[int], acks: Counter[int]) -> None:
+    assert finals == Counter({i: n for i, n in asked.items() if i > 0})
+    assert acks == Counter({-i: n for i, n in asked.items() if i < 0})
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_exactly_one_reply_and_one_acknowledgement_whatever_is_stirred(tmp_path, seed):
+    async with world(tmp_path, document="abcdefghijkl", pass_ms=0.2, width=2) as w:
+        clients = [w.client() for _ in range(3)]
+        asked = await asyncio.gather(
+            *(stir(w, c, 10 * seed + i, 60) for i, c in enumerate(clients))
+        )
+        for client, counts in zip(clients, asked, strict=True):
+            check(counts, *await collect(client, counts))
+        assert w.daemon.waiting == 0
+
+
+async def test_exactly_one_reply_when_the_engine_is_killed_in_between(tmp_path):
+    async with world(tmp_path, in_process, document="abcdefghijkl", pass_ms=0.5) as w:
+        client = w.client()
+        total: Counter[int] = Counter()
+        for seed in range(3):
+            total += await stir(w, client, seed, 40)
+            os.kill(w.engine.pid, signal.SIGKILL)
+            total += await stir(w, client, 100 + seed, 20)
+            await asyncio.wait_for(w.engine.ready(), PATIENCE_S)
+        check(total, *await collect(client, total))
+        codes = {s.code for s in client.seen if isinstance(s, m.Failure)}
+        assert codes <= {"engine_died", "loading", "request"}
+
+
+async def test_an_engine_killed_in_a_run_answers_it_and_serves_again(tmp_path):
+    async with world(tmp_path, in_process, **SLOW) as w:
+        client = w.client()
+        await client.send(ask(stream=True, max_tokens=4000))
+        await client.next(m.Partial)
+        os.kill(w.engine.pid, signal.SIGKILL)
+        failure = await client.next(FINAL, 1)
+        assert failure.code == "engine_died"
+        assert "ask again" in failure.message
+        await w.engine.ready()
+        assert (await client.ask(ask(2, max_tokens=3))).reason == "ok"
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+async def test_drain_answers_what_is_in_and_refuses_what_comes(tmp_path):
+    async with world(tmp_path, answers=["abc"], pass_ms=5.0) as w:
+        client = w.client()
+        await client.send(ask(1, stream=True))
+        await client.next(m.Partial)
+        drained = asyncio.create_task(w.daemon.drain())
+        await client.send(ask(2, document="b"))
+        replies = {(await client.next(FINAL)).id: client.seen[-1] for _ in range(2)}
+        assert replies[1].candidates[0].text == "abc"
+        assert replies[2].code == "engine"
+        await drained
+
+
+async def test_serve_says_why_a_model_cannot_be_served_and_lets_go_of_the_endpoint(tmp_path):
+    tmp_path.chmod(0o700)
+    settings = config.load({"serve.endpoint": f"ipc://{tmp_path}/d.sock"}, environ={})
+    spec = Start("model", model=("nothing", str(tmp_path)))
+    for _ in range(2):
+        with pytest.raises(ModelError, match="model"):
+            await serve(settings, engine_spec=spec, on_ready=lambda _: None)
+
+
+SERVE = """
+import logging, sys
+from completiond import config, daemon
+from completiond.engine.door import Start
+logging.basicConfig(level=logging.INFO)
+settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
+spec = Start("scripted", script={"answers": ["a" * 60], "pass_ms": 3.0})
+tell = lambda ready: print(ready.endpoint, flush=True)
+daemon.run(settings, engine_spec=spec, on_ready=tell)
+"""
+
+
+@asynccontextmanager
+async def served(tmp_path: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Wire]]:
+    tmp_path.chmod(0o700)
+    endpoint = f"ipc://{tmp_path}/d.sock"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVE, endpoint, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode().strip()
+    context = zmq.asyncio.Context()
+    client = Wire(context, endpoint)
+    try:
+        yield process, client
+    finally:
+        client.close()
+        context.term()
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_and_the_exit_code_is_0(tmp_path, number):
+    async with served(tmp_path) as (process, client):
+        await client.send(ask(stream=True))
+        await client.next(m.Partial)
+        process.send_signal(number)
+        assert (await client.next(FINAL, 1)).reason == "ok"
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+async def test_a_second_signal_stops_at_once_and_still_replies(tmp_path):
+    async with served(tmp_path) as (process, client):
+        await client.send(ask(stream=True, n=8, max_ms=60_000))
+        await client.next(m.Partial)
+        process.send_signal(signal.SIGTERM)
+        await client.send(m.AskStatus(1))
+        while (await client.next(m.Status)).state != "draining":
+            await client.send(m.AskStatus(1))
+        process.send_signal(signal.SIGTERM)
+        assert (await client.next(FINAL, 1)).code == "engine"
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
