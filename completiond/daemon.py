@@ -178,7 +178,7 @@ class Daemon:
 
     async def _status(self, client: bytes, asked: m.AskStatus) -> None:
         stats = await self._engine.stats()
-        counts = {f"daemon {name}": count for name, count in self.counts.items()}
+        own = {f"daemon {name}": count for name, count in self.counts.items()}
         status = m.Status(
             id=asked.id,
             state=self.state,
@@ -188,7 +188,7 @@ class Daemon:
             clients=len(self._sessions),
             waiting=self.waiting,
             running=int(stats.get("running", 0)),
-            engine=self._engine.info | stats | counts,
+            engine=self._engine.info | stats | own | {"state": self._engine.state},
         )
         self._send(client, status)
 

@@ -76,11 +76,12 @@ def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
 
 
 def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
-    # Torch comes with this import: only a process that computes pays for it.
+    target, small = _files(model), _files(draft) if draft else None
+    rules = rules_for(Tokenizer.load(target.directory, name=target.name))
+    # Torch comes with this import: only a process that computes pays for it, and only now.
     from completiond.engine.load import load_core
 
-    core = load_core(settings, _files(model), _files(draft) if draft else None)
-    return Loaded(core, rules_for(Tokenizer.load(Path(model[1]), name=model[0])))
+    return Loaded(load_core(settings, target, small), rules)
 
 
 def _files(named: list[str]) -> ModelFiles:

@@ -63,8 +63,6 @@ class Flight:
     snapshot: Snapshot
     built: Built
     settings: tuple[Sampling, int]
-    taken: int = 0
-    """Requests that took it over from the one that it was made for."""
 
 
 class Answer(NamedTuple):
@@ -139,7 +137,6 @@ class Flights:
             self._engine.cancel(flight.run, "abandoned")
             return None
         self._engine.revive(flight.run)
-        flight.taken += 1
         self._on_taken(flight)
         return flight
 

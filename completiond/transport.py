@@ -1,4 +1,4 @@
-"""The daemon's end of the wire: one ROUTER socket on the event loop, and its bounds.
+"""The daemon's end of the wire: one ROUTER socket on the event loop, and the bounds of floods.
 
 Knows identities and bytes; decodes nothing, and remembers no client. What floods the socket costs
 a bounded amount of memory, and the flood's author the connection. Chosen over zmq.asyncio because
@@ -14,24 +14,16 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
-from zmq.utils.monitor import parse_monitor_message
 
 from completiond import endpoint as ep
-from completiond.errors import TransportError
 from completiond.footprint import allow_many_files, anonymous_bytes, return_free_memory
 from completiond.keys import ServerKeys
 from completiond.protocol import codec
 from completiond.protocol import messages as m
+from completiond.router import Router
 
 log = logging.getLogger(__name__)
 
-ZAP_DOMAIN = "completiond"
-UNREAD_IN = 64
-"""Messages of one connection that may wait for us; after that the client has to wait."""
-UNREAD_OUT = 512
-"""Messages that may wait for one client; then it loses what follows."""
-HANDSHAKE_MS = 5_000
 BURST = 64
 """Messages, or frames to throw away, before other tasks of the loop get a turn."""
 MEMORY_BOUND = 256 << 20
@@ -81,7 +73,6 @@ class Listener:
         self._keys = keys if self._at.path is None else None
         self._memory_bound = memory_bound
         self._max_connections = max_connections
-        self._connections: set[int] = set()
         self._crowded = asyncio.Event()
         self._skipping: bytes | None = None
         self._burst = 0
@@ -118,12 +109,12 @@ class Listener:
     ) -> None:
         with self._held:
             self._watch.cancel()
-            await asyncio.wait([self._watch])
             self._close()
             if self._at.path is not None:
                 self._at.path.unlink(missing_ok=True)  # libzmq leaves it behind
             if self._waiter is not None:
                 self._waiter.cancel()
+        await asyncio.wait([self._watch])
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -213,68 +204,25 @@ class Listener:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # -- the socket -----------------------------------------------------------------------------
+    # -- the socket and its bounds --------------------------------------------------------------
 
     def _open(self) -> None:
-        self._context = zmq.Context()
-        self._authenticator: ThreadAuthenticator | None = None
-        try:
-            self._socket = _router(self._context)
-            self._socket.setsockopt(zmq.IPV6, ":" in self._at.host)
-            if self._keys is not None:
-                self._authenticator = _authenticate(self._context, self._socket, self._keys)
-            self._monitor = self._socket.get_monitor_socket(
-                zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
-            )
-            self._bind()
-        except BaseException:
-            self._drop()
-            raise
-        self._fds = [int(s.getsockopt(zmq.FD)) for s in (self._socket, self._monitor)]
-        self._loop.add_reader(self._fds[0], self._wake_if_readable)
-        self._loop.add_reader(self._fds[1], self._count_connections)
+        self._router = Router(self._at, self._keys)
+        self._at = self._router.at
+        self._socket = self._router.socket
+        self._loop.add_reader(self._router.fd, self._wake_if_readable)
+        self._loop.add_reader(self._router.monitor_fd, self._count_connections)
         self._count_connections()  # a pipe signals only after it was once found empty
 
-    def _bind(self) -> None:
-        try:
-            self._socket.bind(self._at.text)
-        except zmq.ZMQError as exc:
-            if exc.errno == errno.EADDRINUSE:
-                raise ep.in_use_by_another_program(self._at) from exc
-            raise TransportError(
-                f"Cannot listen at {self._at.text} ({exc.strerror}); choose another --endpoint."
-            ) from exc
-        if self._at.path is not None:
-            self._at.path.chmod(0o600)
-        elif self._at.port == 0:
-            self._at = ep.parse(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
-
     def _close(self) -> None:
-        for fd in self._fds:
-            self._loop.remove_reader(fd)
-        self._socket.disable_monitor()
-        self._drop()
-
-    def _drop(self) -> None:
-        if self._authenticator is not None:
-            self._authenticator.stop()
-        # Closing a socket only asks for it. Ending the context waits until all of it is done, so
-        # that the address is free again and the memory returned.
-        self._context.destroy(linger=0)
-
-    # -- bounds ---------------------------------------------------------------------------------
+        if self._socket.closed:  # could not be opened again; its descriptors may be others' now
+            return
+        self._loop.remove_reader(self._router.fd)
+        self._loop.remove_reader(self._router.monitor_fd)
+        self._router.close()
 
     def _count_connections(self) -> None:
-        while True:
-            try:
-                news = parse_monitor_message(self._monitor.recv_multipart(zmq.DONTWAIT))
-            except zmq.Again:
-                break
-            if news["event"] == zmq.EVENT_ACCEPTED:
-                self._connections.add(int(news["value"]))
-            else:
-                self._connections.discard(int(news["value"]))
-        if len(self._connections) > self._max_connections:
+        if self._router.count_connections() > self._max_connections:
             self._crowded.set()
 
     async def _watch_bounds(self) -> None:
@@ -289,7 +237,7 @@ class Listener:
             if self._crowded.is_set() or now - start > self._memory_bound:
                 log.warning(
                     "Dropping all connections: there are %d, and memory grew by %d MiB.",
-                    len(self._connections),
+                    self._router.count_connections(),
                     (now - start) >> 20,
                 )
                 self._reopen()
@@ -305,46 +253,8 @@ class Listener:
     def _reopen(self) -> None:
         self._close()
         self._skipping = None
-        self._connections.clear()
         self._crowded.clear()
         return_free_memory()
         self._open()
         self.counts.reopened += 1
         self._wake()
-
-
-def _router(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-    router = context.socket(zmq.ROUTER)
-    router.linger = 0
-    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    router.setsockopt(zmq.MAXMSGSIZE, m.MAX_FRAME)
-    router.setsockopt(zmq.RCVHWM, UNREAD_IN)
-    router.setsockopt(zmq.SNDHWM, UNREAD_OUT)
-    router.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    router.setsockopt(zmq.HEARTBEAT_IVL, 10_000)
-    router.setsockopt(zmq.HEARTBEAT_TIMEOUT, 30_000)
-    return router
-
-
-class _Gate:
-    """What the authenticator asks; it insists on this name of the method."""
-
-    def __init__(self, keys: ServerKeys) -> None:
-        self._keys = keys
-
-    def callback(self, domain: str, key: bytes) -> bool:
-        return domain == ZAP_DOMAIN and self._keys.allows(key.decode("ascii"))
-
-
-def _authenticate(
-    context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes], keys: ServerKeys
-) -> ThreadAuthenticator:
-    authenticator = ThreadAuthenticator(context)
-    authenticator.start()
-    authenticator.configure_curve_callback(ZAP_DOMAIN, credentials_provider=_Gate(keys))
-    router.setsockopt_string(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
-    router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    router.setsockopt_string(zmq.CURVE_SECRETKEY, keys.pair.secret)
-    router.setsockopt_string(zmq.CURVE_PUBLICKEY, keys.pair.public)
-    router.setsockopt(zmq.CURVE_SERVER, 1)
-    return authenticator

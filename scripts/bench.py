@@ -106,8 +106,8 @@ class Client:
     """A DEALER that has one request on its way, as an editor with one buffer has."""
 
     def __init__(self, endpoint: str, texts: Texts, number: int) -> None:
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(endpoint)
         self._texts, self._document = texts, f"{number}.py"
         self._asked = 0
@@ -144,7 +144,8 @@ def flat_out(clients: list[Client], requests: int) -> tuple[float, list[float]]:
     for socket in by_socket:
         poller.register(socket, zmq.POLLIN)
     started = time.perf_counter()
-    left, times = requests, []
+    left = requests
+    times: list[float] = []
     for client in clients:
         client.ask()
         left -= 1

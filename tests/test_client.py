@@ -1,11 +1,12 @@
 """The client: every request ends, and a daemon that comes back is asked again, once."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,22 @@ async def test_a_cancelled_request_is_not_asked_again(at: str) -> None:
             assert [type(one) for one in after.heard] == [m.AskStatus]
 
 
+async def test_a_request_is_asked_again_when_a_flood_cost_the_connection(
+    at: str, tmp_path: Path
+) -> None:
+    async with daemon(at, silent, max_connections=8) as there, Client(at) as c:
+        ask = ask_for(c)
+        task = asyncio.create_task(c.complete(ask))
+        await there.until(m.Complete)
+        with ExitStack() as crowd:
+            for _ in range(20):
+                idle = crowd.enter_context(socket.socket(socket.AF_UNIX))
+                with suppress(OSError):
+                    idle.connect(str(tmp_path / "daemon.sock"))
+            assert await there.until(m.Complete, 2) == ask
+        task.cancel()
+
+
 async def test_closing_ends_everything_that_waits(at: str) -> None:
     async with daemon(at, lambda _: []) as there:
         async with Client(at) as c:
@@ -440,7 +457,7 @@ async def test_a_client_whose_key_is_unknown_is_told_so(
         mine = keys.client_keys(listener.endpoint, tmp_path / "keys")
         async with Client(listener.endpoint, keys=keys.ClientKeys(stranger, mine.server)) as c:
             with pytest.raises(NoDaemon, match="completiond keys authorise"):
-                await c.hello(0.5)
+                await c.hello(1.0)
         async with Client(listener.endpoint, keys=mine) as c:
             hello = asyncio.create_task(c.hello(PATIENCE_S))
             identity, payload = await listener.receive()

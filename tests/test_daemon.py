@@ -1,4 +1,4 @@
-"""The whole daemon over real sockets, with a scripted engine: exactly one reply, whatever happens."""
+"""The whole daemon over real sockets, with a scripted engine: one reply, whatever happens."""
 
 import asyncio
 import os
@@ -135,7 +135,7 @@ async def test_an_answer_names_what_it_was_made_for_and_what_it_cost(tmp_path, m
         assert reply.candidates == [m.Candidate("return 42", "eos")]
         assert (reply.id, reply.version, reply.reason) == (3, 7, "ok")
         assert reply.position == 4096 + len("def f():\n    ")
-        assert reply.tokens["generated"] == 9
+        assert reply.tokens["generated"] >= len("return 42")  # and what was healed
         assert reply.tokens["prompt"] == reply.tokens["prefilled"] > 4
         assert 0 < reply.timings_ms["total"] < 5000
 
@@ -265,8 +265,7 @@ async def test_typing_what_a_run_predicts_takes_it_over(tmp_path, cancel_first, 
         assert (await client.next(FINAL, 1)).reason == "superseded"
         reply = await client.next(m.Completion, 2)
         assert reply.candidates[0].text == line[3:]
-        assert reply.tokens["prefilled"] == len(b"def f():\n    ") + 3  # the first run's prompt
-        assert (await w.engine.stats())["runs"] == 1
+        assert (await w.engine.stats())["runs"] == w.daemon.counts["joined"] == 1
         partials = [p.text for p in client.seen if isinstance(p, m.Partial) and p.id == 2]
         assert partials[-1].rstrip() == line[3:]
         acks = [a for a in client.seen if isinstance(a, m.Cancelled)]
@@ -430,6 +429,13 @@ def check(asked: Counter[int], finals: Counter[int], acks: Counter[int]) -> None
     assert acks == Counter({-i: n for i, n in asked.items() if i < 0})
 
 
+async def restarted(engine: Any, killed: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while engine.pid == killed:
+            await asyncio.sleep(0.001)
+        await engine.ready()
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_exactly_one_reply_and_one_acknowledgement_whatever_is_stirred(tmp_path, seed):
     async with world(tmp_path, document="abcdefghijkl", pass_ms=0.2, width=2) as w:
@@ -448,9 +454,10 @@ async def test_exactly_one_reply_when_the_engine_is_killed_in_between(tmp_path):
         total: Counter[int] = Counter()
         for seed in range(3):
             total += await stir(w, client, seed, 40)
-            os.kill(w.engine.pid, signal.SIGKILL)
+            killed = w.engine.pid
+            os.kill(killed, signal.SIGKILL)
             total += await stir(w, client, 100 + seed, 20)
-            await asyncio.wait_for(w.engine.ready(), PATIENCE_S)
+            await restarted(w.engine, killed)
         check(total, *await collect(client, total))
         codes = {s.code for s in client.seen if isinstance(s, m.Failure)}
         assert codes <= {"engine_died", "loading", "request"}
@@ -461,11 +468,12 @@ async def test_an_engine_killed_in_a_run_answers_it_and_serves_again(tmp_path):
         client = w.client()
         await client.send(ask(stream=True, max_tokens=4000))
         await client.next(m.Partial)
-        os.kill(w.engine.pid, signal.SIGKILL)
+        killed = w.engine.pid
+        os.kill(killed, signal.SIGKILL)
         failure = await client.next(FINAL, 1)
         assert failure.code == "engine_died"
         assert "ask again" in failure.message
-        await w.engine.ready()
+        await restarted(w.engine, killed)
         assert (await client.ask(ask(2, max_tokens=3))).reason == "ok"
 
 

@@ -44,7 +44,7 @@ def logical_text(context: DraftContext) -> Ids:
     own = {"prefix", "typed"}
     parts: list[Ids] = []
     for segment in context.segments:
-        if segment.kind not in own:
+        if segment.kind not in own and segment.kind != "control":
             parts += [ids[segment.start : segment.end], np.array([BOUNDARY])]
     parts += [ids[s.start : s.end] for s in context.segments if s.kind in own]
     if not context.segments:
@@ -54,11 +54,14 @@ def logical_text(context: DraftContext) -> Ids:
 
 def longest_match(text: Ids) -> tuple[int, int]:
     """(index behind the match, its length) of the best earlier occurrence of the text's end."""
-    if len(text) < 2:
+    tail = text[-LONGEST:]
+    edges = np.flatnonzero(tail == BOUNDARY)
+    longest = min(len(text) - 1, len(tail) - 1 - int(edges[-1]) if len(edges) else len(tail))
+    if longest < 1:
         return len(text), 0
     ends = np.flatnonzero(text[:-1] == text[-1])
     best, length = len(text) - 1, 0
-    while len(ends) and length < min(LONGEST, len(text) - 1):
+    while len(ends) and length < longest:
         best, length = int(ends[-1]), length + 1
         behind = ends - length
         ends = ends[(behind >= 0) & (text[behind] == text[-1 - length])]

@@ -54,7 +54,11 @@ class SmallModel:
         ids, probs, rows = list(context.ids), [], []
         path = 1.0
         for _ in range(budget):
-            logits = self._processed(context, self.runner.prefill(slot, ids[len(slot) :]), ids)
+            allowed = self._allowed(context, ids)
+            if allowed is not None and not len(allowed):
+                break  # all that may follow is outside this model's vocabulary
+            logits = self.runner.prefill(slot, ids[len(slot) :])
+            logits = sampling.process(logits, context.sampling, allowed)
             stream = INDEPENDENT if self._rejection else sampling.DRAW
             token = sampling.draw(logits, context.sampling, len(ids), stream)
             row = sampling.probabilities(logits)
@@ -62,6 +66,8 @@ class SmallModel:
             ids.append(token)
             probs.append(path)
             rows.append(row)
+        if not rows:
+            return NO_DRAFT
         drafted = tuple(ids[len(context.ids) :])
         q = torch.stack(rows) if self._scored(context) else None
         n = len(drafted)
@@ -71,11 +77,10 @@ class SmallModel:
         """Greedy drafts are point masses: their q is not what was sampled from."""
         return self._rejection and context.sampling.temperature > 0
 
-    def _processed(
-        self, context: DraftContext, logits: torch.Tensor, ids: list[int]
-    ) -> torch.Tensor:
+    def _allowed(self, context: DraftContext, ids: list[int]) -> torch.Tensor | None:
+        """The ids of this model's vocabulary that may follow; None when every id may."""
         allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
         if allowed is None:
-            return sampling.process(logits, context.sampling)
-        index = torch.tensor([i for i in allowed if i < len(logits)], device=logits.device)
-        return sampling.process(logits, context.sampling, index)
+            return None
+        known = [i for i in allowed if i < self.runner.vocab_size]
+        return torch.tensor(known, dtype=torch.long, device=self.runner.kv.device)

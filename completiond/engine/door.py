@@ -12,6 +12,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
@@ -29,6 +31,8 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 30.0
+STEADY_S = 60.0
+"""A life of this length clears what is held against the ones before it."""
 MAX_DEATHS_UNREADY = 4
 """Deaths in a row without ever being ready, after which the engine is given up."""
 STOP_S = 5.0
@@ -67,7 +71,7 @@ class Engine(Protocol):
     async def stop(self, drain: bool) -> None: ...
 
 
-class _Desk:
+class _Desk(ABC):
     """What both engines share: the runs, the state, and the messages of one worker."""
 
     def __init__(self) -> None:
@@ -79,8 +83,9 @@ class _Desk:
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._nonce = 0
 
+    @abstractmethod
     def _send(self, message: list[Any]) -> None:
-        raise NotImplementedError
+        """Hand a message to the worker, without waiting."""
 
     async def ready(self) -> None:
         """Wait for the model. Raises the error for which it cannot be loaded."""
@@ -204,8 +209,9 @@ class ProcessEngine(_Desk):
 
     async def _supervise(self) -> None:
         """One life after the other, until it is stopped or given up."""
-        unready_deaths = 0
+        deaths = unready_deaths = 0
         while self.state not in ("stopped", "failed"):
+            born = time.monotonic()
             try:
                 self._link = await self._spawn()
             except OSError as exc:
@@ -215,18 +221,17 @@ class ProcessEngine(_Desk):
                 self._link.close()
             await self._link.closed.wait()
             was = self.state
-            code = await self._end_process(kill=False)
+            cause = _cause(await self._end_process(kill=False))
             if was in ("stopped", "failed"):
                 return
-            unready_deaths = 1 if was == "ready" else unready_deaths + 1
-            self._lost(
-                f"The engine process ended ({_cause(code)}); it is being restarted; ask again."
-            )
+            deaths = deaths + 1 if time.monotonic() - born < STEADY_S else 1
+            unready_deaths = 0 if was == "ready" else unready_deaths + 1
+            self._lost(f"The engine process ended ({cause}); it is being restarted; ask again.")
             if unready_deaths > MAX_DEATHS_UNREADY:
-                self._fail(_hopeless(code))
+                self._fail(_hopeless(cause))
                 return
             self._become("restarting")
-            await asyncio.sleep(min(FIRST_BACKOFF_S * 4 ** (unready_deaths - 1), LONGEST_BACKOFF_S))
+            await asyncio.sleep(min(FIRST_BACKOFF_S * 2 ** min(deaths - 1, 16), LONGEST_BACKOFF_S))
 
     async def _spawn(self) -> "_Link":
         ours, theirs = socket.socketpair()
@@ -351,8 +356,8 @@ def _cause(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _hopeless(code: int) -> EngineDied:
+def _hopeless(cause: str) -> EngineDied:
     return EngineDied(
         f"The engine process ended {MAX_DEATHS_UNREADY + 1} times before it was ready (last: "
-        f"{_cause(code)}); see the daemon's log, and whether there is enough memory for the model."
+        f"{cause}); see the daemon's log, and whether there is enough memory for the model."
     )

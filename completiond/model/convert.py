@@ -105,13 +105,19 @@ def model_config(header: Header, tokens: dict[int, str]) -> dict[str, Any]:
     config["head_dim"] = header.get(f"{kind}.attention.key_length", dim)
     if kind == "llama":
         config["attention_bias"] = "blk.0.attn_q.bias" in header.tensors
-    ids = {
-        part: header.get(f"tokenizer.ggml.{part}_token_id", -1) for part in ("bos", "eos", "eot")
-    }
-    config["bos_token_id"] = ids["bos"] if ids["bos"] in tokens else None
-    named = [ids[part] for part in ("eos", "eot") if ids[part] in tokens]
-    config["eos_token_id"] = list(end_ids(control_tokens(header), named))
+    config |= _token_ids(header, tokens)
     return config
+
+
+def _token_ids(header: Header, tokens: dict[int, str]) -> dict[str, Any]:
+    """Where a text begins and ends; ids that name no real token are dropped."""
+    parts = ("bos", "eos", "eot")
+    ids = {part: header.get(f"tokenizer.ggml.{part}_token_id", -1) for part in parts}
+    named = [ids[part] for part in ("eos", "eot") if ids[part] in tokens]
+    return {
+        "bos_token_id": ids["bos"] if ids["bos"] in tokens else None,
+        "eos_token_id": list(end_ids(control_tokens(header), named)),
+    }
 
 
 def _rope(header: Header, kind: str) -> dict[str, Any]:

@@ -17,12 +17,20 @@ from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
 
 ATTENTION = "completiond"
+_NOT_OURS = ("softcap", "s_aux", "position_bias")
+"""What some models add to attention's arguments, and what would be wrong to leave out."""
 
 
 def _attend(
     module: Any, q: Tensor, k: Tensor, v: Tensor, mask: None, *, pack: Pack, **kwargs: Any
 ) -> tuple[Tensor, None]:
     """q [1, Hq, N, D] → [1, N, Hq, D], as the library's attention functions are called."""
+    strange = [name for name in _NOT_OURS if kwargs.get(name) is not None]
+    if strange:
+        raise ModelUnsupported(
+            f"{type(module).__name__} computes attention with {strange[0]}, which is not "
+            "supported; use another model."
+        )
     window = kwargs.get("sliding_window") or getattr(module, "sliding_window", None)
     scale = kwargs.get("scaling") or q.shape[-1] ** -0.5
     out = pack.attend(module.layer_idx, q[0], k[0], v[0], scale=scale, window=window)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
+from completiond.model.fused import FusedDecoder, fusable
 from completiond.model.library import ATTENTION, LibraryDecoder
 from completiond.model.quantize import Kernel, choose_kernel, replace_linears
 
@@ -24,10 +25,13 @@ def choose_device(wanted: str) -> torch.device:
     """`auto`, `cpu` or `cuda:N`. Raises DeviceError for a GPU that is not there."""
     if wanted == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    unknown = f"Device {wanted!r} is not one of auto, cpu or cuda:N."
     try:
         device = torch.device(wanted)
     except RuntimeError as exc:
-        raise DeviceError(f"Device {wanted!r} is not one of auto, cpu or cuda:N.") from exc
+        raise DeviceError(unknown) from exc
+    if device.type not in ("cpu", "cuda"):
+        raise DeviceError(unknown)
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
         raise DeviceError(
@@ -37,14 +41,17 @@ def choose_device(wanted: str) -> torch.device:
     return device
 
 
-def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") -> LibraryDecoder:
-    """The model of `directory` on `device`.
+def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") -> Decoder:
+    """The model of `directory` on `device`, by the fused pass where there is one for it.
 
     On CPU linear layers use `kernel` and all else is float32; on a GPU all is bfloat16. Raises
     ModelCorrupt, ModelUnsupported or DeviceError.
     """
     on_cpu = device.type == "cpu"
     chosen: Kernel = choose_kernel(kernel) if on_cpu else "bf16"
+    shape = fusable(directory) if on_cpu else None
+    if shape:
+        return _mapped_errors(directory, lambda: FusedDecoder(directory, shape, chosen))
     model = _read(directory, torch.float32 if on_cpu and chosen == "fp32" else torch.bfloat16)
     try:
         if on_cpu:
@@ -68,15 +75,18 @@ def _read(directory: Path, dtype: torch.dtype) -> Any:
 
     library_logging.set_verbosity_error()
     library_logging.disable_progress_bar()
+    load: Any = AutoModelForCausalLM.from_pretrained  # its stub knows no loading report
     try:
-        return AutoModelForCausalLM.from_pretrained(
+        model, report = load(
             directory,
             dtype=dtype,
             attn_implementation=ATTENTION,
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
-        ).eval()
+            ignore_mismatched_sizes=True,  # reported, like what is missing, and refused below
+            output_loading_info=True,
+        )
     except SafetensorError as exc:
         raise ModelCorrupt(
             f"The weights in {directory} cannot be read ({_first_line(exc)}). "
@@ -87,6 +97,18 @@ def _read(directory: Path, dtype: torch.dtype) -> Any:
             f"{directory} does not load as a causal language model ({_first_line(exc)}). "
             "It needs a config.json of a type that transformers knows, and safetensors weights."
         ) from exc
+    _refuse_gaps(directory, report)
+    return model.eval()
+
+
+def _refuse_gaps(directory: Path, report: dict[str, Any]) -> None:
+    """The library fills tensors that are missing or of another shape with noise; we do not."""
+    bad = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    if bad:
+        raise ModelCorrupt(
+            f"The weights in {directory} lack {len(bad)} tensors or have them in another shape, "
+            f"among them {min(bad)}. Remove the model and pull it again."
+        )
 
 
 def _fit_cpu(model: nn.Module, kernel: Kernel) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 EQUAL_LINES = 4
 """So many equal lines in a row are a loop."""
 
+_CUT_OFF = ("length", "timeout")
 _TAB = 4
 _CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 _CLOSING_WORDS = ("end", "fi", "done", "esac")
@@ -151,8 +152,9 @@ class TextStop:
 def trim(text: str, data: Mapping[str, Any], reason: str) -> str:
     """What to insert at the cursor, of a run whose ids decode to `text` and that ended by `reason`.
 
-    Takes the healed part away and cuts at the rule's own point. A run that has not spelled the
-    healed part, or left it, has nothing to show.
+    Takes the healed part away and cuts at the rule's own point; of a run that was cut off, a line
+    that is not complete is left out if there is one that is. A run that has not spelled the healed
+    part, or left it, has nothing to show. The reason "" is a run that goes on.
     """
     healed = data["healed"]
     if not text.startswith(healed):
@@ -161,4 +163,7 @@ def trim(text: str, data: Mapping[str, Any], reason: str) -> str:
     stop = _Lines(data).feed(shown)
     if stop:
         return shown[: stop.keep]
-    return shown.rstrip("\ufffd") if reason != "eos" else shown
+    if reason == "eos":
+        return shown
+    complete, _, _ = shown.rpartition("\n")
+    return complete if reason in _CUT_OFF and complete.strip() else shown.rstrip("\ufffd")

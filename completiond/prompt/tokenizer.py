@@ -82,6 +82,7 @@ class Tokenizer:
         }
         self._rows = _highest(spec) + 1
         self.control = frozenset(t["id"] for t in spec.get("added_tokens") or () if t["special"])
+        self._bar = () if self._byte_level else self._byte_ids("▁")
         self._bytes: dict[int, bytes] = {}
         self._cache = EncodingCache()
 
@@ -125,6 +126,9 @@ class Tokenizer:
         return list(ids)
 
     def _encode(self, text: str) -> list[int]:
+        if self._bar and "▁" in text:
+            first, *others = map(self._encode, text.split("▁"))
+            return first + [token for part in others for token in (*self._bar, *part)]
         try:
             ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
         except (TypeError, UnicodeEncodeError):
@@ -142,6 +146,11 @@ class Tokenizer:
             else:
                 out.append(token)
         return out
+
+    def _byte_ids(self, text: str) -> tuple[int, ...]:
+        """`text` in tokens of one byte each: a `▁` in any other piece is a blank."""
+        found = [self._inner.token_to_id(f"<0x{byte:02X}>") for byte in text.encode()]
+        return tuple(token for token in found if token is not None)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; control tokens have none, broken UTF-8 becomes U+FFFD."""

@@ -23,7 +23,7 @@ from completiond_lsp.bridge import Bridge
 from completiond_lsp.daemon_link import DaemonLink, Target
 from completiond_lsp.daemon_process import SERVE
 from completiond_lsp.documents import Encoding
-from completiond_lsp.options import SECTION, parse
+from completiond_lsp.options import SECTION, Options, parse
 from completiond_lsp.rpc import Protocol
 
 log = logging.getLogger(__name__)
@@ -41,13 +41,16 @@ class Server(LanguageServer):
         super().__init__("completiond-lsp", __version__, protocol_cls=Protocol)
         self.client_name = ""
         self._flags = target
+        self._initial = Options()
         self._warned: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
         self.bridge = Bridge(DaemonLink(target, self._tell))
 
     def configure(self, settings: Any) -> None:
-        """Take settings; what is wrong with them is logged in the editor, once each."""
-        options, warnings = parse(settings, self.bridge.options)
+        """Take settings over the initial ones; what is wrong with them is logged, once each."""
+        if settings is None:
+            return
+        options, warnings = parse(settings, self._initial)
         for warning in warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
@@ -63,6 +66,12 @@ class Server(LanguageServer):
                 command=self._flags.command,
             )
         )
+
+    def start(self, settings: Any, client: str) -> None:
+        """Take what `initialize` says."""
+        self.client_name = client.lower()
+        self.configure(settings)
+        self._initial = self.bridge.options
 
     async def fetch_settings(self) -> None:
         """Ask an editor that keeps settings for ours; not every one does."""
@@ -121,8 +130,7 @@ def initialize(ls: Server, params: types.InitializeParams) -> None:
     root = [params.root_uri] if params.root_uri else []
     ls.bridge.folders = folders or root
     ls.bridge.encoding = ENCODINGS.get(ls.workspace.position_encoding or "", "utf-16")
-    ls.client_name = params.client_info.name.lower() if params.client_info else ""
-    ls.configure(params.initialization_options)
+    ls.start(params.initialization_options, params.client_info.name if params.client_info else "")
     if ls.bridge.options.fallback_completion and items.needs_fallback(ls.protocol.client_says):
         ls.feature(types.TEXT_DOCUMENT_COMPLETION, items.FALLBACK)(completion)
 
@@ -159,7 +167,8 @@ def did_save(ls: Server, params: Any) -> None:
 
 
 async def did_change_configuration(ls: Server, params: Any) -> None:
-    ls.configure(params.get("settings") if isinstance(params, dict) else None)
+    settings = params.get("settings") if isinstance(params, dict) else None
+    ls.configure(settings.get(SECTION) if isinstance(settings, dict) else None)
     await ls.fetch_settings()
 
 
@@ -214,7 +223,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="what is written to standard error (default: %(default)s)",
     )
     parser.add_argument("--stdio", action="store_true", help="accepted for editors that pass it")
-    parser.add_argument("--daemon-command", nargs="+", default=SERVE, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--daemon-command", nargs=argparse.REMAINDER, default=SERVE, help=argparse.SUPPRESS
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=given.log_level.upper(), stream=sys.stderr)
     # pygls logs whole documents, and a traceback for each mistake of a client, which editors copy

@@ -40,7 +40,11 @@ class RandomTree(Quiet):
 
 
 class Clairvoyant(Quiet):
-    """Knows the plain answer; errs from depth `wrong` on, and grows a decoy beside each node."""
+    """Knows the plain answer; errs from depth `wrong` on.
+
+    As a tree it grows a decoy before each node, and under the decoy the token that would be right
+    one deeper: an orphan that must not be taken.
+    """
 
     name = "clairvoyant"
 
@@ -52,9 +56,9 @@ class Clairvoyant(Quiet):
         truth = self._answer[done : done + budget]
         ids, parents, last = [], [], -1
         for depth, token in enumerate(truth):
-            if self._tree and len(ids) + 1 < budget:  # a decoy before the real child
-                ids.append(token ^ 1)
-                parents.append(last)
+            if self._tree and len(ids) + 2 < budget:
+                ids += [token ^ 1, *truth[depth + 1 : depth + 2]]
+                parents += [last, len(parents)][: len(ids) - len(parents)]
             if len(ids) >= budget:
                 break
             ids.append(token ^ 2 if depth >= self._wrong else token)

@@ -27,7 +27,7 @@ from completiond.model.kv_cache import KVCache, Slot
 from completiond.model.runner import Runner
 
 VOCABULARY = 64
-TOKENS = 24
+TOKENS = 16
 PROMPT = tuple((7 * i * i + 3 * i) % VOCABULARY for i in range(21))
 SAMPLINGS = [
     GREEDY,
@@ -191,7 +191,7 @@ def test_a_cancel_at_every_pass_leaves_a_prefix_and_a_good_slot(
     runner: Runner, reason: str
 ) -> None:
     truth = plain(runner, job())
-    for passes in range(12):
+    for passes in range(8):
         core, token = core_of(runner, Clairvoyant(truth, wrong=1, tree=True), rows=8), CancelToken()
         core.admit(job(), Rules(StopAfter(1 << 30), None), token)
         events = [event for _ in range(passes) for event in core.step()]
@@ -270,11 +270,11 @@ def test_rejection_sampling_through_the_engine_has_the_target_s_law(runner: Runn
     logits = runner.prefill(slot, list(PROMPT))
     law = decode.sampling.probabilities(decode.sampling.process(logits, sampling))
     small = SmallModel(tiny_runner(vocab=VOCABULARY, seed=5), 1 << 24, rejection=True)
-    core = core_of(runner, small, rows=64)
+    core = core_of(runner, small, rows=24)  # the prompt and two drafts
     counts = torch.zeros(VOCABULARY)
     for seed in range(trials):
         one = job(sampling=Sampling(temperature=1.0, top_k=6, seed=seed))
-        counts[answer(core, one, stop=2)[0]] += 1
+        counts[answer(core, one, stop=1)[0]] += 1
     kept = law > 0
     wanted = law[kept] * trials
     assert counts[~kept].sum() == 0
@@ -302,7 +302,9 @@ def laws_hold(runner: Runner) -> bool:
                 return False
             if cache_error(runner, core.cache._slots["b0"]) > 1e-9:
                 return False
-    return True
+    known = core_of(runner, Clairvoyant(TRUTH[GREEDY]), rows=64)
+    answer(known, job())
+    return known.stats()["passes"] <= 2  # what is right must also be accepted
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,8 @@ class Editor:
         self.capabilities: dict[str, Any] = {}
         self.stderr = b""
         self._arguments = ("--endpoint", endpoint, *arguments)
-        self._settings = settings
+        self.settings = settings
+        self.configured = 0
         self._env = env or {}
         self._ids = iter(range(1, 1 << 30))
         self._news = asyncio.Event()
@@ -169,7 +170,8 @@ class Editor:
             self.notes.append(message)
         else:
             assert message["method"] == "workspace/configuration"
-            self.send({"id": message["id"], "result": [self._settings]})
+            self.send({"id": message["id"], "result": [self.settings]})
+            self.configured += 1
         self._news.set()
 
 

@@ -200,11 +200,15 @@ async def test_a_daemon_that_is_too_slow_shows_nothing(tmp_path: Path) -> None:
         await until(lambda: daemon.cancels == [(daemon.completes[0].id, "abandoned")])
 
 
-async def test_a_language_that_is_not_wanted_asks_nobody(tmp_path: Path) -> None:
+async def test_a_language_that_is_not_wanted_or_a_file_that_is_not_open_asks_nobody(
+    tmp_path: Path,
+) -> None:
     async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
         bridge.options = Options(disabled_languages=("python",))
         assert await bridge.complete(at(0, 4)) == []
-        assert await bridge.complete(at(0, 4)._replace(uri="file:///unknown")) == []
+        unopened = Path(__file__).as_uri()
+        bridge.options = Options()
+        assert await bridge.complete(at(0, 4)._replace(uri=unopened)) == []
         assert daemon.completes == []
 
 

@@ -104,7 +104,13 @@ async def test_another_target_is_another_connection(endpoint: str) -> None:
             first = await link.connected()
             link.aim(Target(endpoint, start=False))
             assert await link.connected() is first
+            asked = asyncio.create_task(link.complete(first, m.Complete(1, "d", 1, "", ""), 30.0))
+            await asyncio.sleep(0)
             link.aim(Target(endpoint + "2", start=False))
+            async with asyncio.timeout(5):
+                with pytest.raises(NoDaemon):
+                    await asked
+            first.cancel(1)
             await connected(link)
             assert two.of(m.Hello)
 

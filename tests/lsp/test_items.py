@@ -4,6 +4,7 @@ import pytest
 from completiond_lsp.bridge import Item
 from completiond_lsp.documents import Position
 from completiond_lsp.items import completion_list, inline_items, needs_fallback
+from lsprotocol.types import MarkupContent
 
 
 def item(text: str, line: str, replace: int = 0) -> Item:
@@ -44,7 +45,8 @@ def test_helix_gets_lines_without_the_indentation_that_it_adds() -> None:
 
 def test_a_fence_in_the_text_does_not_end_the_documentation() -> None:
     text = completion_list([item("```\nx", "")], "utf-16", "").items[0].documentation
-    assert "````\n```\nx\n````" in str(text)
+    assert isinstance(text, MarkupContent)
+    assert text.value == "````\n```\nx\n````"
 
 
 def test_null_means_that_an_editor_draws_ghost_text() -> None:

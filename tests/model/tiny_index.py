@@ -52,7 +52,7 @@ def _wheel(index: Path, name: str, data: bytes) -> Part:
     path = index / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for inner, body in contents.items():
-            archive.writestr(inner, body)
+            archive.writestr(zipfile.ZipInfo(inner), body)  # of 1980: the same bytes every time
     wheel = path.read_bytes()
     return Part(f"{name}=={version}", member, len(wheel), hashlib.sha256(wheel).hexdigest())
 

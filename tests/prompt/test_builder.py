@@ -340,7 +340,7 @@ def test_the_stop_rule_knows_the_line_of_the_cursor() -> None:
         "line": "  foo",
         "rest": "(bar",
         "next": "  next",
-        "healed": "foo",
+        "healed": " foo",
     }
 
 

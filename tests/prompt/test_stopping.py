@@ -95,12 +95,18 @@ def test_the_healed_part_ends_inside_a_token() -> None:
 
 def test_a_run_that_did_not_spell_the_healed_part_shows_nothing() -> None:
     data = at("foo|", healed="foo")
-    assert trim("fo", data, "max_tokens") == ""
+    assert trim("fo", data, "length") == ""
     assert trim("bar", data, "eos") == ""
 
 
 def test_half_a_character_at_a_limit_is_not_shown() -> None:
-    assert trim("a\ufffd", at("|"), "max_tokens") == "a"
+    assert trim("a\ufffd", at("|"), "length") == "a"
+
+
+def test_a_run_that_was_cut_off_shows_complete_lines_if_it_has_any() -> None:
+    assert trim("\na\n  b = lon", at("x|"), "length") == "\na"
+    assert trim("\n  b = lon", at("x|"), "timeout") == "\n  b = lon"
+    assert trim("a\n  b = lon", at("x|"), "") == "a\n  b = lon"
 
 
 def test_legal_code_in_the_first_line_is_never_cut() -> None:

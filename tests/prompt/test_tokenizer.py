@@ -100,6 +100,11 @@ def test_no_blank_is_put_in_front_and_the_habit_is_reported() -> None:
         assert tokenizer.token_bytes(tokenizer.encode("x = 1")[0]) == b"x"
 
 
+def test_the_bar_that_stands_for_a_blank_is_itself_in_a_text() -> None:
+    tokenizer = real("llama-spm")
+    assert tokenizer.decode(tokenizer.encode("▁a ▁▁ b▁")) == "▁a ▁▁ b▁"
+
+
 def test_unicode_is_not_normalised() -> None:
     spec = tiny(normalizer={"type": "Sequence", "normalizers": [{"type": "NFC"}]})
     spec["model"] = {

@@ -1,0 +1,203 @@
+"""The decoder pass of Llama-shaped models on a processor, with fewer and larger operations.
+
+One product for query, key and value and one for gate and up; float32 between the products. Serves
+config types `llama`, `qwen2` and `mistral` with plain rotary positions; other models go through
+the library. Reads safetensors directly, so that a start does not wait for a library's import.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from torch.nn.functional import embedding, linear, rms_norm, silu
+
+from completiond.errors import ModelCorrupt
+from completiond.model.attention import Pack
+from completiond.model.kv_cache import KVShape
+from completiond.model.quantize import Kernel, PackedInt8
+
+FUSED_TYPES = ("llama", "qwen2", "mistral")
+Product = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    attention_norm: Tensor  # [H]
+    qkv: Product  # [N, H] → [N, (Hq + 2·Hkv)·D]
+    qkv_bias: Tensor | None
+    out: Product
+    feed_norm: Tensor  # [H]
+    gate_up: Product  # [N, H] → [N, 2·I]
+    down: Product
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The numbers of config.json that the pass needs."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    width: int
+    hidden: int
+    vocab: int
+    eps: float
+    theta: float
+    window: int | None
+    tied: bool
+
+
+def fusable(directory: Path) -> Shape | None:
+    """The shape of a model that this pass computes exactly, or None."""
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    plain = rope.get("rope_type", rope.get("type", "default")) == "default"
+    if config.get("model_type") not in FUSED_TYPES or config.get("hidden_act", "silu") != "silu":
+        return None
+    extras = ("mlp_bias", "quantization_config", "attention_bias", "layer_types")
+    if not plain or any(config.get(key) for key in extras):
+        return None
+    return _shape(config, rope)
+
+
+def _shape(config: dict[str, Any], rope: dict[str, Any]) -> Shape | None:
+    heads = config["num_attention_heads"]
+    sliding = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    if sliding and config["model_type"] == "qwen2":
+        return None  # only some of its layers slide
+    return Shape(
+        layers=config["num_hidden_layers"],
+        heads=heads,
+        kv_heads=config.get("num_key_value_heads") or heads,
+        width=config.get("head_dim") or config["hidden_size"] // heads,
+        hidden=config["hidden_size"],
+        vocab=config["vocab_size"],
+        eps=config.get("rms_norm_eps", 1e-6),
+        theta=rope.get("rope_theta") or config.get("rope_theta", 10_000.0),
+        window=sliding,
+        tied=config.get("tie_word_embeddings", False),
+    )
+
+
+class FusedDecoder:
+    """A Decoder over weights that were packed for `kernel`."""
+
+    def __init__(self, directory: Path, shape: Shape, kernel: Kernel) -> None:
+        self.shape, self.kernel = shape, kernel
+        self.layers, self.vocab_size = shape.layers, shape.vocab
+        cpu = torch.device("cpu")
+        self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, torch.float32, cpu)
+        read = _Weights(directory)
+        self._table = read("model.embed_tokens.weight").clone()  # [V, H], as it is stored
+        self._layers = [self._read_layer(read, f"model.layers.{i}") for i in range(shape.layers)]
+        self._norm = read("model.norm.weight").float()
+        head = self._table if shape.tied else read("lm_head.weight")
+        self._head = product(head, kernel)
+        powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
+        self._frequencies = 1.0 / shape.theta**powers
+
+    def __call__(
+        self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        x = embedding(ids, self._table).float()  # [N, H]
+        turn = self._rotation(positions)
+        hidden: dict[int, Tensor] = {}
+        for index, layer in enumerate(self._layers):
+            if index in want:
+                hidden[index] = x
+            x = self._attend(layer, index, x, turn, pack)
+            x = self._feed(layer, x)
+        if not len(rows):
+            return x.new_empty(0, self.vocab_size), hidden
+        return self._head(self._normed(x[rows], self._norm)), hidden
+
+    def _attend(
+        self, layer: Layer, index: int, x: Tensor, turn: tuple[Tensor, Tensor], pack: Pack
+    ) -> Tensor:
+        s, n = self.shape, len(x)
+        qkv = layer.qkv(self._normed(x, layer.attention_norm))
+        if layer.qkv_bias is not None:
+            qkv += layer.qkv_bias
+        heads = qkv.view(n, s.heads + 2 * s.kv_heads, s.width).transpose(0, 1)
+        turned = _rotate(heads[: s.heads + s.kv_heads], *turn)
+        mixed = pack.attend(
+            index,
+            turned[: s.heads],
+            turned[s.heads :],
+            heads[s.heads + s.kv_heads :],
+            scale=s.width**-0.5,
+            window=s.window,
+        )
+        return x + layer.out(mixed.reshape(n, s.heads * s.width))
+
+    def _feed(self, layer: Layer, x: Tensor) -> Tensor:
+        gate, up = layer.gate_up(self._normed(x, layer.feed_norm)).chunk(2, -1)
+        return x + layer.down(silu(gate).mul_(up))
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(x, weight.shape, weight, self.shape.eps)
+
+    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin [N, D] of the rotary embedding."""
+        angles = positions[:, None].float() * self._frequencies
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos(), angles.sin()
+
+    def _read_layer(self, read: "_Weights", name: str) -> Layer:
+        attention, feed = f"{name}.self_attn", f"{name}.mlp"
+        qkv = [f"{attention}.{part}_proj" for part in "qkv"]
+        biased = f"{qkv[0]}.bias" in read
+        return Layer(
+            attention_norm=read(f"{name}.input_layernorm.weight").float(),
+            qkv=product(torch.cat([read(f"{p}.weight") for p in qkv]), self.kernel),
+            qkv_bias=torch.cat([read(f"{p}.bias") for p in qkv]).float() if biased else None,
+            out=product(read(f"{attention}.o_proj.weight"), self.kernel),
+            feed_norm=read(f"{name}.post_attention_layernorm.weight").float(),
+            gate_up=product(
+                torch.cat([read(f"{feed}.gate_proj.weight"), read(f"{feed}.up_proj.weight")]),
+                self.kernel,
+            ),
+            down=product(read(f"{feed}.down_proj.weight"), self.kernel),
+        )
+
+
+def product(weight: Tensor, kernel: Kernel) -> Product:
+    """x [N, in] float → x · weightᵀ [N, out] float."""
+    if kernel == "int8":
+        return PackedInt8(weight)
+    if kernel == "bf16":
+        half = weight.to(torch.bfloat16, copy=True)
+        return lambda x: linear(x.bfloat16(), half).float()
+    full = weight.to(torch.float32, copy=True)
+    return lambda x: linear(x, full)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """[heads, N, D] turned by position; the two halves of D are the pairs' parts."""
+    half = x.shape[-1] // 2
+    swapped = torch.cat([-x[..., half:], x[..., :half]], -1)
+    return (x * cos).addcmul_(swapped, sin)
+
+
+class _Weights:
+    """Tensors by name from a directory of safetensors, mapped, not read ahead."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file_of: dict[str, Any] = {}
+        for path in sorted(directory.glob("*.safetensors")):
+            opened = safe_open(path, framework="pt")
+            self._file_of |= dict.fromkeys(opened.keys(), opened)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._file_of
+
+    def __call__(self, name: str) -> Tensor:
+        if name not in self._file_of:
+            raise ModelCorrupt(f"The weights lack `{name}`; remove the model and pull it again.")
+        tensor: Tensor = self._file_of[name].get_tensor(name)
+        return tensor
