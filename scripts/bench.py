@@ -2,6 +2,8 @@
 """Measurements, one function per subcommand. The last line of each is one JSON object.
 
 wire    the daemon without a model: round trips, requests a second, memory over many requests
+pass    milliseconds of a pass by rows, beside transformers' own modules
+decode  plain decoding against transformers' generate, in turns
 """
 
 import argparse
@@ -18,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bench_decode
 import zmq
 
 from completiond.protocol import codec
@@ -28,6 +31,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
     add_wire(commands)
+    bench_decode.add_pass(commands)
+    bench_decode.add_decode(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from completiond.core import CancelToken
 from completiond.engine import packing
 from completiond.engine.job import Core, Event, Failed, Job, Progress, Rules
-from completiond.errors import CompletiondError
+from completiond.errors import CompletiondError, EngineError
 
 
 class Loaded(NamedTuple):
@@ -55,6 +55,11 @@ class Worker:
         except CompletiondError as exc:
             self._send([packing.REFUSED, exc.code, str(exc)])
             return False
+        except Exception as exc:
+            # A defect is the same the next time: told like a refusal, not restarted in a loop.
+            text = f"The model cannot be loaded ({type(exc).__name__}: {exc}); please report this."
+            self._send([packing.REFUSED, EngineError.code, text])
+            raise
         self._send([packing.READY, core.info()])
         while self._take(core, rules):
             self._tell(core.step())

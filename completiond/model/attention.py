@@ -93,7 +93,7 @@ def _folded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) 
     heads, n, width = q.shape
     folded = q.reshape(1, k.shape[0], -1, width)
     out = scaled_dot_product_attention(folded, k[None], v[None], attn_mask=mask, scale=scale)
-    return out.view(heads, n, width).transpose(0, 1)
+    return out.reshape(heads, n, width).transpose(0, 1)  # some kernels answer transposed
 
 
 def _depths(segment: Segment) -> list[int]:

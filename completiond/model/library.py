@@ -5,16 +5,20 @@ pass's Pack, and a mask function of the same name keeps the library from buildin
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import AttentionInterface, PreTrainedModel
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoModelForCausalLM, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
+from transformers.utils import logging as library_logging
 
-from completiond.errors import ModelUnsupported
+from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
+from completiond.model.quantize import Kernel, replace_linears
 
 ATTENTION = "completiond"
 _NOT_OURS = ("softcap", "s_aux", "position_bias")
@@ -85,3 +89,51 @@ def _kv_heads(config: Any) -> int:
             "supported; use another model."
         )
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
+def load_library(directory: Path, device: torch.device, kernel: Kernel) -> LibraryDecoder:
+    """The library's own model of `directory`, its linear layers in `kernel` on a CPU."""
+    on_cpu = device.type == "cpu"
+    model = _read(directory, torch.float32 if on_cpu and kernel == "fp32" else torch.bfloat16)
+    if not on_cpu:
+        return LibraryDecoder(model.to(device), kernel)
+    _fit_cpu(model, kernel)
+    decoder = LibraryDecoder(model, kernel)
+    decoder.kv = replace(decoder.kv, dtype=torch.float32)
+    return decoder
+
+
+def _read(directory: Path, dtype: torch.dtype) -> Any:
+    library_logging.set_verbosity_error()
+    library_logging.disable_progress_bar()
+    load: Any = AutoModelForCausalLM.from_pretrained  # its stub knows no loading report
+    model, report = load(
+        directory,
+        dtype=dtype,
+        attn_implementation=ATTENTION,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # reported, like what is missing, and refused below
+        output_loading_info=True,
+    )
+    _refuse_gaps(directory, report)
+    return model.eval()
+
+
+def _refuse_gaps(directory: Path, report: dict[str, Any]) -> None:
+    """The library fills tensors that are missing or of another shape with noise; we do not."""
+    bad = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    if bad:
+        raise ModelCorrupt(
+            f"The weights in {directory} lack {len(bad)} tensors or have them in another shape, "
+            f"among them {min(bad)}. Remove the model and pull it again."
+        )
+
+
+def _fit_cpu(model: nn.Module, kernel: Kernel) -> None:
+    """Linear layers in `kernel`, the large table in bf16, norms and biases in float32."""
+    replace_linears(model, kernel)
+    for parameter in model.parameters():
+        if parameter.dtype == torch.bfloat16 and parameter.dim() == 1:
+            parameter.data = parameter.data.float()

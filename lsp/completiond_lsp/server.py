@@ -115,9 +115,9 @@ async def _exit_after(process: int) -> None:
 def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
-    except OSError:
+    except PermissionError:
         return True
     return True
 

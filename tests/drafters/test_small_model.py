@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from tiny import assert_fresh, random_ids, reference_logits, tiny_runner
 
 from completiond.core import GREEDY, Draft, Sampling, TokenMask
 from completiond.drafters.base import DraftContext
 from completiond.drafters.small_model import INDEPENDENT, SmallModel
 from completiond.model import sampling
 from completiond.model.kv_cache import GROWTH, Slot
+from tiny import assert_fresh, random_ids, reference_logits, tiny_runner
 
 VOCAB = 64
 WARM = Sampling(temperature=0.9, top_k=20, top_p=0.9, seed=4)

@@ -90,6 +90,14 @@ def test_a_model_that_cannot_be_loaded_is_told_with_its_code():
     assert told.messages == [[packing.REFUSED, "device", "There is no cuda:7; choose cpu."]]
 
 
+def test_a_defect_while_loading_is_told_and_raised():
+    told = Told()
+    with pytest.raises(ZeroDivisionError):
+        told.worker.run(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+    assert told.messages[0][:2] == [packing.REFUSED, "engine"]
+    assert "ZeroDivisionError" in told.messages[0][2]
+
+
 def test_cancel_is_seen_although_its_job_is_still_in_the_mailbox():
     told = Told()
     messages = [submit(job(1)), submit(job(2)), [packing.CANCEL, 2, "abandoned", 0.0]]

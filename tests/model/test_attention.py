@@ -38,14 +38,22 @@ def textbook(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     return torch.einsum("hs,hsd->hd", (torch.einsum("hd,hsd->hs", q, k) * scale).softmax(-1), v)
 
 
-def check(slots: list[Slot], trees: list[list[int] | None], sizes: list[int], window: int) -> None:
-    kv, groups = slots[0].shape.heads, 3
+def check(
+    slots: list[Slot],
+    trees: list[list[int] | None],
+    sizes: list[int],
+    window: int,
+    groups: int = 3,
+) -> None:
+    kv = slots[0].shape.heads
     pack = Pack(
         [Segment(s, [0] * n, t) for s, n, t in zip(slots, sizes, trees, strict=True)],
         slots[0].shape.dtype,
     )
     total, dtype = sum(sizes), slots[0].shape.dtype
-    q, k, v = (noise(h, total, WIDTH, dtype=dtype) for h in (kv * groups, kv, kv))
+    q, k, v = (  # views, as the models hand them over
+        noise(total, h, WIDTH, dtype=dtype).transpose(0, 1) for h in (kv * groups, kv, kv)
+    )
     v = v + 1
     past = [s.keys_values(0) for s in slots]
     out = pack.attend(0, q, k, v, scale=0.4, window=window or None)
@@ -68,14 +76,14 @@ def check(slots: list[Slot], trees: list[list[int] | None], sizes: list[int], wi
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize(("heads", "groups"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 @pytest.mark.parametrize("window", [0, 1, 4, 9])
 def test_each_row_attends_to_its_past_and_its_ancestors_within_the_window(
-    dtype: torch.dtype, heads: int, window: int
+    dtype: torch.dtype, heads: int, groups: int, window: int
 ) -> None:
     slots = [slot_of(n, heads, dtype) for n in (0, 9, 3, 8, 12)]
     trees = [None, None, [-1, -1, 0, 0, 1, 4], None, [-1, 0, 1, 2, 0, 4, -1]]
-    check(slots, trees, [5, 1, 6, 3, 7], window)
+    check(slots, trees, [5, 1, 6, 3, 7], window, groups)
 
 
 @settings(max_examples=60, deadline=None)

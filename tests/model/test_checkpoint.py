@@ -26,7 +26,7 @@ from completiond.model.checkpoint import describe
 def test_a_local_directory_of_each_family_is_described(
     tmp_path: Path, model_type: str, config: dict[str, Any]
 ) -> None:
-    files = describe("m", (tiny_checkpoint.saved(tmp_path / "m", model_type, **config)))
+    files = describe("m", tiny_checkpoint.saved(tmp_path / "m", model_type, **config))
     assert files.architecture == model_type and files.context == 64
     assert files.vocab_size == tiny_gguf.REAL  # neither [PADn] nor rows beyond the tokenizer
     texts = tiny_gguf.vocabulary()[0]

@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import assert_fresh, fresh_slot, random_ids, tiny_runner
 
 from completiond.errors import Overloaded
 from completiond.model.attention import Segment
 from completiond.model.kv_cache import GROWTH, KVCache, KVShape, Slot
+from tiny import assert_fresh, fresh_slot, random_ids, tiny_runner
 
 SHAPE = KVShape(layers=2, heads=2, width=4, dtype=torch.float32, device=torch.device("cpu"))
 STEP_BYTES = GROWTH * SHAPE.token_bytes

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from torch import Tensor
+
+from completiond.model.attention import Segment
+from completiond.model.kv_cache import Slot
+from completiond.model.runner import Runner
 from tiny import (
     FAMILIES,
     PADDING,
@@ -18,11 +23,6 @@ from tiny import (
     reference_logits,
     tiny_runner,
 )
-from torch import Tensor
-
-from completiond.model.attention import Segment
-from completiond.model.kv_cache import Slot
-from completiond.model.runner import Runner
 
 TREE = [-1, -1, 0, 0, 1, 2, 5]
 

@@ -179,6 +179,11 @@ def test_top_p_keeps_the_token_that_crosses_the_line_and_none_behind_it() -> Non
         assert int((processed > -torch.inf).sum()) == kept
 
 
+def test_top_p_stops_on_the_line_and_takes_the_first_of_a_tie() -> None:
+    processed = process(torch.zeros(4), Sampling(temperature=1.0, top_p=0.5))
+    assert torch.nonzero(processed > -torch.inf).squeeze(1).tolist() == [0, 1]
+
+
 def test_top_p_counts_within_the_top_k() -> None:
     logits = torch.zeros(10, dtype=torch.float64)
     logits[:2] = 1e-3

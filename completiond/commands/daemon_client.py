@@ -1,0 +1,31 @@
+"""A client of the running daemon, for commands: found quickly, or one sentence that there is none.
+
+Knows the configuration's endpoint and keys; knows nothing of what is asked.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from completiond.client import Client
+from completiond.config import Config
+from completiond.endpoint import default_endpoint, parse
+from completiond.errors import NoDaemon
+from completiond.keys import client_keys
+from completiond.version import __version__
+
+HELLO_S = 2.0
+"""How long a daemon may take to say hello; it does so also while the model is being loaded."""
+
+
+@asynccontextmanager
+async def connected(config: Config) -> AsyncIterator[Client]:
+    """The client, welcomed. Raises NoDaemon, and ConfigError where keys are missing."""
+    endpoint = config.serve.endpoint or default_endpoint()
+    path = parse(endpoint).path
+    if path is not None and not path.exists():
+        raise NoDaemon(f"No daemon answers at {endpoint}; start one with `completiond serve`.")
+    plain = path is not None or config.serve.insecure_loopback
+    keys = None if plain else client_keys(endpoint)
+    async with Client(endpoint, client="completiond", version=__version__, keys=keys) as client:
+        await client.hello(timeout=HELLO_S)
+        yield client

@@ -1,0 +1,53 @@
+"""`completiond keys`: who may connect over tcp. The socket of the default endpoint needs none."""
+
+from typing import Annotated
+
+import typer
+
+from completiond import keys
+from completiond.commands.terminal import facts, out
+
+app = typer.Typer(
+    help="Keys for daemons that listen on tcp. The default endpoint needs none.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def new(
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the keys there are.")] = False,
+) -> None:
+    """Make a pair of keys for the daemon and one for this user, who is let in."""
+    keys.new_keys(replace=replace)
+    out.print(f"New keys are in {keys.keys_dir()}; this user may connect.")
+    show()
+
+
+@app.command()
+def show() -> None:
+    """Show the public keys, and who may connect."""
+    endpoint = ""  # no daemon elsewhere is meant, so the key is this machine's
+    pair = keys.client_keys(endpoint)
+    facts([("daemon", pair.server), ("client", pair.pair.public)])
+    for key, name in keys.authorised().items():
+        facts([("let in", f"{key} {name}")])
+
+
+@app.command()
+def authorise(
+    key: Annotated[str, typer.Argument(help="The client's public key.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A word to know it by.", show_default=False)],
+) -> None:
+    """Let a client in; the running daemon sees it at the next connection."""
+    keys.authorise(key, name)
+    out.print(f"{name} may connect.")
+
+
+@app.command()
+def trust(
+    endpoint: Annotated[str, typer.Argument(help="As tcp://HOST:PORT.", show_default=False)],
+    key: Annotated[str, typer.Argument(help="The daemon's public key.", show_default=False)],
+) -> None:
+    """Remember the public key of a daemon on another machine."""
+    keys.trust(endpoint, key)
+    out.print(f"Clients here know the daemon at {endpoint}.")

@@ -1,0 +1,90 @@
+"""Options that several commands share, and the configuration that they make together."""
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from completiond import config
+from completiond.errors import CompletiondError
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Read this configuration instead of the user's config.toml.",
+    ),
+]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Where the daemon listens: ipc:///PATH or tcp://HOST:PORT. Without it: a socket that "
+        "only you can reach.",
+    ),
+]
+InsecureLoopback = Annotated[
+    bool | None,
+    typer.Option(
+        "--insecure-loopback",
+        help="Use tcp on this machine without keys: every user of the machine can then connect.",
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="A name from `completiond models list`, a directory or a GGUF file."
+    ),
+]
+Draft = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A small model of the same vocabulary that proposes tokens; `completiond doctor` "
+        "says whether one pays here.",
+    ),
+]
+Gpu = Annotated[
+    int | None,
+    typer.Option("--gpu", metavar="N", min=0, help="Compute on this GPU. Default: one if any."),
+]
+Cpu = Annotated[bool, typer.Option("--cpu", help="Compute on the CPU, even if there is a GPU.")]
+Context = Annotated[
+    int | None,
+    typer.Option(metavar="TOKENS", help="Longest prompt and answer together."),
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", help="CPU threads; 0 means one per core.")
+]
+Speculation = Annotated[
+    str | None,
+    typer.Option(metavar="HOW", help="off, lookup, small_model or auto (whatever is there)."),
+]
+Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidden=True)]
+
+
+def settings(file: Path | None = None, **flags: Any) -> config.Config:
+    """The configuration; `flags` are named section__key, and None is not given."""
+    named = {name.replace("__", ".", 1): value for name, value in flags.items()}
+    return config.load(named, file=file)
+
+
+def device(gpu: int | None, cpu: bool) -> str | None:
+    """`engine.device` as the two flags say it; None if neither was given."""
+    if gpu is not None and cpu:
+        raise typer.BadParameter("--gpu and --cpu exclude each other; give one of them.")
+    return "cpu" if cpu else None if gpu is None else f"cuda:{gpu}"
+
+
+def need_extra(what: str) -> None:
+    """Raise one sentence where the packages that compute are not installed."""
+    for package in ("torch", "transformers", "tokenizers", "safetensors", "gguf", "numpy"):
+        if importlib.util.find_spec(package) is None:
+            raise CompletiondError(
+                f"{what} needs {package}, which is not installed; "
+                "run `pip install 'completiond[serve]'`."
+            )

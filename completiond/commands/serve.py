@@ -1,0 +1,104 @@
+"""`completiond serve`: the daemon in the foreground."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from completiond.commands import options
+from completiond.commands.terminal import Bar, facts, out, waiting
+from completiond.version import __version__
+
+
+class ReadyLike(Protocol):
+    """What the daemon tells when it can be asked."""
+
+    @property
+    def endpoint(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def info(self) -> Mapping[str, Any]: ...
+
+
+def serve(
+    model: options.Model = None,
+    draft: options.Draft = None,
+    gpu: options.Gpu = None,
+    cpu: options.Cpu = False,
+    context: options.Context = None,
+    threads: options.Threads = None,
+    speculation: options.Speculation = None,
+    endpoint: options.Endpoint = None,
+    insecure_loopback: options.InsecureLoopback = None,
+    config: options.ConfigFile = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Log what happens, on stderr.")
+    ] = False,
+    scripted: options.Scripted = None,
+) -> None:
+    """Serve completions to editors until Ctrl-C.
+
+    The model must have been pulled before (`completiond models pull`); nothing is fetched here.
+    Ctrl-C or SIGTERM answers what has been asked and ends; a second one ends at once.
+    """
+    settings = options.settings(
+        config,
+        model__name=model,
+        model__draft=draft,
+        model__context=context,
+        engine__device=options.device(gpu, cpu),
+        engine__threads=threads,
+        engine__speculation=speculation,
+        serve__endpoint=endpoint,
+        serve__insecure_loopback=insecure_loopback,
+    )
+    options.need_extra("`completiond serve`")
+    from completiond import daemon
+    from completiond.commands.local_engine import start_of
+
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="completiond: %(message)s")
+    with Bar() as progress:
+        start = start_of(settings, scripted, progress)
+    name = settings.model.name if scripted is None else "the scripted engine"
+    with ExitStack() as loading:
+        loading.enter_context(waiting(f"Loading {name}"))
+        daemon.run(settings, engine_spec=start, on_ready=_tell(loading.close))
+
+
+def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:
+    def tell(ready: ReadyLike) -> None:
+        loaded()
+        _banner(ready)
+
+    return tell
+
+
+def _banner(ready: ReadyLike) -> None:
+    info = ready.info
+    passes = [f"{rows} rows {ms:.0f} ms" for rows, ms in info.get("pass_ms", {}).items()]
+    out.print(f"[bold]completiond {__version__} serves {ready.model}[/]")
+    facts(
+        [
+            ("device", device_line(info)),
+            ("draft", str(info.get("draft", ""))),
+            ("speculation", ", ".join(info.get("drafters", ())) or "off"),
+            ("passes", ", ".join(passes).replace("1 rows", "1 row", 1)),
+            ("context", f"{info['context']} tokens"),
+            ("endpoint", ready.endpoint),
+            ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
+            ("try", "completiond complete FILE:LINE:COL"),
+        ]
+    )
+    out.print("Ctrl-C stops it.", style="dim")
+
+
+def device_line(info: Mapping[str, Any]) -> str:
+    """Device, threads and kernel as one phrase."""
+    device = str(info.get("device", ""))
+    parts = [device, f"{info['threads']} threads" if "threads" in info and device == "cpu" else ""]
+    parts.append(f"{info['kernel']} kernel" if "kernel" in info else "")
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,103 @@
+"""`completiond status`: what the running daemon says of itself."""
+
+import asyncio
+import json
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from completiond.commands import options
+from completiond.commands.daemon_client import connected
+from completiond.commands.serve import device_line
+from completiond.commands.terminal import facts, out
+from completiond.config import Config
+from completiond.errors import NoDaemon
+from completiond.protocol import messages as m
+
+ANSWER_S = 5.0
+POLL_S = 0.1
+
+
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    wait: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.0, help="Wait so long for a daemon that is ready."),
+    ] = 0.0,
+    endpoint: options.Endpoint = None,
+    insecure_loopback: options.InsecureLoopback = None,
+    config: options.ConfigFile = None,
+) -> None:
+    """Show the running daemon: its model, its device, what it has done. Exit code 1 if none."""
+    settings = options.settings(
+        config, serve__endpoint=endpoint, serve__insecure_loopback=insecure_loopback
+    )
+    found = asyncio.run(_ask(settings, wait))
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        _show(found)
+
+
+async def _ask(config: Config, wait_s: float) -> m.Status:
+    """The status; within `wait_s` it is asked again until the daemon is ready."""
+    give_up = time.monotonic() + wait_s
+    while True:
+        try:
+            async with connected(config) as client:
+                found = await client.status(timeout=ANSWER_S)
+            if found.state == "ready" or time.monotonic() >= give_up:
+                return found
+        except NoDaemon:
+            if time.monotonic() >= give_up:
+                raise
+        await asyncio.sleep(POLL_S)
+
+
+def _show(found: m.Status) -> None:
+    engine = found.engine
+    out.print(f"[bold]{found.model} is {found.state}[/]")
+    facts(
+        [
+            ("device", device_line(engine | {"device": found.device})),
+            ("draft", str(engine.get("draft", ""))),
+            ("speculation", ", ".join(engine.get("drafters", ()))),
+            ("up", _duration(found.uptime_s)),
+            ("clients", str(found.clients)),
+            ("requests", _requests(found)),
+            ("passes", _passes(engine)),
+            ("KV cache", _kv(engine)),
+        ]
+    )
+
+
+def _requests(found: m.Status) -> str:
+    asked = found.engine.get("daemon requests", 0)
+    return f"{asked} so far; {found.running} running, {found.waiting} without a reply yet"
+
+
+def _passes(engine: dict[str, object]) -> str:
+    tokens = engine.get("tokens", engine.get("generated", 0))
+    longest = f", the longest {engine['longest_pass_ms']} ms" if "longest_pass_ms" in engine else ""
+    return f"{engine.get('passes', 0)} for {tokens} tokens{longest}"
+
+
+def _kv(engine: dict[str, int]) -> str:
+    if "kv_bytes" not in engine:
+        return ""
+    used, budget = engine["kv_bytes"] / 2**20, engine["kv_budget"] / 2**20
+    return f"{used:.0f} of {budget:.0f} MiB, {engine['kv_slots']} buffers"
+
+
+def _duration(seconds: float) -> str:
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (
+        f"{hours} h {minutes} min"
+        if hours
+        else f"{minutes} min {left} s"
+        if minutes
+        else (f"{left} s")
+    )
