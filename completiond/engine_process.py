@@ -138,8 +138,10 @@ def _receive(sock: socket.socket) -> bytes:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="engine: %(levelname)s %(message)s")
-    # Ctrl-C reaches the whole group, but a drain needs its engine: the front decides.
+    # Ctrl-C and a service manager's stop reach the whole group, but a drain needs its engine: the
+    # front decides, and its end of the socket ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         serve(sock)

@@ -116,7 +116,8 @@ async def _find(
 
 @asynccontextmanager
 async def _own_engine(config: Config, scripted: str | None) -> AsyncIterator[Asked]:
-    from completiond.commands.local_engine import LocalEngine, start_of
+    from completiond.commands.local_engine import LocalEngine
+    from completiond.commands.start import start_of
 
     with Bar() as progress:
         start = start_of(config, scripted, progress)

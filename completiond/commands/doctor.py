@@ -82,8 +82,9 @@ async def _daemon(config: Config) -> str:
 
 def _model(config: Config) -> list[str]:
     """Load, test and time the model; what to advise."""
-    from completiond.commands.local_engine import LocalEngine, start_of
+    from completiond.commands.local_engine import LocalEngine
     from completiond.commands.self_test import known_fill, template_of
+    from completiond.commands.start import start_of
 
     start = start_of(config)
     template = template_of(config, *start.model)
@@ -160,7 +161,8 @@ def draft_advice(name: str, draft_ms: float, target_ms: Mapping[int, float]) -> 
 
 
 def _pass_ms(config: Config) -> dict[str, float]:
-    from completiond.commands.local_engine import LocalEngine, start_of
+    from completiond.commands.local_engine import LocalEngine
+    from completiond.commands.start import start_of
 
     start = start_of(config)
 

@@ -1,19 +1,16 @@
 """An engine in this process, asked like a daemon: for `complete` without one, and for `doctor`.
 
-Knows how the configuration's models become an engine's START; knows no sockets. Needs the extra
-`serve`, so commands import it only when they compute.
+Knows the door and the daemon's request path; knows no sockets. Needs the extra `serve`, so commands
+import it only when they compute.
 """
 
 import asyncio
 import itertools
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from types import TracebackType
 from typing import Any
-
-import typer
 
 from completiond import engine_process
 from completiond.client import complete_message
@@ -23,38 +20,11 @@ from completiond.daemon import Daemon
 from completiond.engine.door import Start, ThreadEngine
 from completiond.errors import from_code
 from completiond.flights import prompts_of
-from completiond.model import store
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 
 IDENTITY = b"here"
 FILL_MS = 60_000
-
-
-def start_of(
-    config: Config, scripted: str | None = None, progress: Callable[..., None] = store.quiet
-) -> Start:
-    """What an engine is told first. Raises ModelError if a model is not there; fetches nothing."""
-    if scripted is not None:
-        return Start("scripted", script=_script(scripted))
-    target = store.resolve(config.model.name, progress)
-    draft = store.resolve(config.model.draft, progress) if config.model.draft else None
-    return Start(
-        "model",
-        config=asdict(config),
-        model=(target.name, str(target.directory)),
-        draft=(draft.name, str(draft.directory)) if draft else None,
-    )
-
-
-def _script(text: str) -> dict[str, Any]:
-    try:
-        script = json.loads(text)
-    except ValueError as exc:
-        raise typer.BadParameter(f"--scripted is not JSON ({exc}).") from exc
-    if not isinstance(script, dict):
-        raise typer.BadParameter("--scripted must be a JSON object.")
-    return script
 
 
 class LocalEngine:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from completiond import config
+from completiond.endpoint import parse
 from completiond.errors import CompletiondError
 
 ConfigFile = Annotated[
@@ -70,7 +71,10 @@ Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidd
 def settings(file: Path | None = None, **flags: Any) -> config.Config:
     """The configuration; `flags` are named section__key, and None is not given."""
     named = {name.replace("__", ".", 1): value for name, value in flags.items()}
-    return config.load(named, file=file)
+    made = config.load(named, file=file)
+    if made.serve.endpoint:
+        parse(made.serve.endpoint)  # said now, and not after the model has been looked for
+    return made
 
 
 def device(gpu: int | None, cpu: bool) -> str | None:

@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from completiond.commands.local_engine import LocalEngine, start_of
+from completiond.commands.local_engine import LocalEngine
+from completiond.commands.start import start_of
 from completiond.config import Config
 from completiond.prompt import templates
 from completiond.prompt.tokenizer import Tokenizer

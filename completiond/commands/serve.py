@@ -57,7 +57,7 @@ def serve(
     )
     options.need_extra("`completiond serve`")
     from completiond import daemon
-    from completiond.commands.local_engine import start_of
+    from completiond.commands.start import start_of
 
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="completiond: %(message)s")

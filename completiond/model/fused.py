@@ -6,7 +6,7 @@ the library. Reads safetensors directly, so that a start does not wait for a lib
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from torch.nn.functional import embedding, linear, rms_norm, silu
+from torch.nn.functional import embedding, rms_norm, silu
 
-from completiond.errors import ModelCorrupt
+from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
-from completiond.model.quantize import Kernel, PackedInt8
+from completiond.model.quantize import Kernel, Product, product
 
 FUSED_TYPES = ("llama", "qwen2", "mistral")
-Product = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,7 @@ class Shape:
     kv_heads: int
     width: int
     hidden: int
+    feed: int
     vocab: int
     eps: float
     theta: float
@@ -59,8 +59,10 @@ def fusable(directory: Path) -> Shape | None:
     plain = rope.get("rope_type", rope.get("type", "default")) == "default"
     if config.get("model_type") not in FUSED_TYPES or config.get("hidden_act", "silu") != "silu":
         return None
-    extras = ("mlp_bias", "quantization_config", "attention_bias", "layer_types")
+    extras = ("mlp_bias", "quantization_config", "attention_bias")
     if not plain or any(config.get(key) for key in extras):
+        return None
+    if set(config.get("layer_types") or ["full_attention"]) != {"full_attention"}:
         return None
     return _shape(config, rope)
 
@@ -76,6 +78,7 @@ def _shape(config: dict[str, Any], rope: dict[str, Any]) -> Shape | None:
         kv_heads=config.get("num_key_value_heads") or heads,
         width=config.get("head_dim") or config["hidden_size"] // heads,
         hidden=config["hidden_size"],
+        feed=config["intermediate_size"],
         vocab=config["vocab_size"],
         eps=config.get("rms_norm_eps", 1e-6),
         theta=rope.get("rope_theta") or config.get("rope_theta", 10_000.0),
@@ -88,15 +91,18 @@ class FusedDecoder:
     """A Decoder over weights that were packed for `kernel`."""
 
     def __init__(self, directory: Path, shape: Shape, kernel: Kernel) -> None:
-        self.shape, self.kernel = shape, kernel
+        self.shape = shape
+        self.kernel: str = kernel
+        self._kernel = kernel
         self.layers, self.vocab_size = shape.layers, shape.vocab
         cpu = torch.device("cpu")
         self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, torch.float32, cpu)
         read = _Weights(directory)
-        self._table = read("model.embed_tokens.weight").clone()  # [V, H], as it is stored
+        table = (shape.vocab, shape.hidden)
+        self._table = read("model.embed_tokens.weight", *table).clone()  # as it is stored
         self._layers = [self._read_layer(read, f"model.layers.{i}") for i in range(shape.layers)]
-        self._norm = read("model.norm.weight").float()
-        head = self._table if shape.tied else read("lm_head.weight")
+        self._norm = read("model.norm.weight", shape.hidden).float()
+        head = self._table if shape.tied else read("lm_head.weight", *table)
         self._head = product(head, kernel)
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
@@ -112,6 +118,8 @@ class FusedDecoder:
                 hidden[index] = x
             x = self._attend(layer, index, x, turn, pack)
             x = self._feed(layer, x)
+        if len(self._layers) in want:  # behind the last layer the library's state is normed
+            hidden[len(self._layers)] = self._normed(x, self._norm)
         if not len(rows):
             return x.new_empty(0, self.vocab_size), hidden
         return self._head(self._normed(x[rows], self._norm)), hidden
@@ -149,32 +157,23 @@ class FusedDecoder:
         return angles.cos(), angles.sin()
 
     def _read_layer(self, read: "_Weights", name: str) -> Layer:
-        attention, feed = f"{name}.self_attn", f"{name}.mlp"
-        qkv = [f"{attention}.{part}_proj" for part in "qkv"]
-        biased = f"{qkv[0]}.bias" in read
+        s, attention, feed = self.shape, f"{name}.self_attn", f"{name}.mlp"
+        rows = {"q": s.heads * s.width, "k": s.kv_heads * s.width, "v": s.kv_heads * s.width}
+        qkv = [read(f"{attention}.{p}_proj.weight", n, s.hidden) for p, n in rows.items()]
+        biases = [f"{attention}.{p}_proj.bias" for p in rows]
+        bias = None
+        if biases[0] in read:
+            bias = torch.cat([read(b, n) for b, n in zip(biases, rows.values(), strict=True)])
+        gate_up = [read(f"{feed}.{p}_proj.weight", s.feed, s.hidden) for p in ("gate", "up")]
         return Layer(
-            attention_norm=read(f"{name}.input_layernorm.weight").float(),
-            qkv=product(torch.cat([read(f"{p}.weight") for p in qkv]), self.kernel),
-            qkv_bias=torch.cat([read(f"{p}.bias") for p in qkv]).float() if biased else None,
-            out=product(read(f"{attention}.o_proj.weight"), self.kernel),
-            feed_norm=read(f"{name}.post_attention_layernorm.weight").float(),
-            gate_up=product(
-                torch.cat([read(f"{feed}.gate_proj.weight"), read(f"{feed}.up_proj.weight")]),
-                self.kernel,
-            ),
-            down=product(read(f"{feed}.down_proj.weight"), self.kernel),
+            attention_norm=read(f"{name}.input_layernorm.weight", s.hidden).float(),
+            qkv=product(torch.cat(qkv), self._kernel),
+            qkv_bias=None if bias is None else bias.float(),
+            out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self._kernel),
+            feed_norm=read(f"{name}.post_attention_layernorm.weight", s.hidden).float(),
+            gate_up=product(torch.cat(gate_up), self._kernel),
+            down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self._kernel),
         )
-
-
-def product(weight: Tensor, kernel: Kernel) -> Product:
-    """x [N, in] float → x · weightᵀ [N, out] float."""
-    if kernel == "int8":
-        return PackedInt8(weight)
-    if kernel == "bf16":
-        half = weight.to(torch.bfloat16, copy=True)
-        return lambda x: linear(x.bfloat16(), half).float()
-    full = weight.to(torch.float32, copy=True)
-    return lambda x: linear(x, full)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -188,16 +187,25 @@ class _Weights:
     """Tensors by name from a directory of safetensors, mapped, not read ahead."""
 
     def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._file_of: dict[str, Any] = {}
         for path in sorted(directory.glob("*.safetensors")):
-            opened = safe_open(path, framework="pt")
+            opened: Any = safe_open(path, framework="pt")
             self._file_of |= dict.fromkeys(opened.keys(), opened)
+        if not self._file_of:
+            raise ModelUnsupported(f"{directory} holds no safetensors; only those are read.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._file_of
 
-    def __call__(self, name: str) -> Tensor:
-        if name not in self._file_of:
-            raise ModelCorrupt(f"The weights lack `{name}`; remove the model and pull it again.")
-        tensor: Tensor = self._file_of[name].get_tensor(name)
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        """The tensor as it is stored. Raises ModelCorrupt if it is missing or of another shape."""
+        found = self._file_of[name].get_tensor(name) if name in self._file_of else None
+        if found is None or found.shape != shape:
+            what = "lack" if found is None else f"have another shape than {list(shape)} for"
+            raise ModelCorrupt(
+                f"The weights in {self._directory} {what} `{name}`; "
+                "remove the model and pull it again."
+            )
+        tensor: Tensor = found
         return tensor

@@ -6,12 +6,15 @@ Knows torch's quantized kernels; knows no model.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 Kernel = Literal["int8", "bf16", "fp32"]
+Product = Callable[[Tensor], Tensor]
 
 BLOCK = 1 << 20
 """Weights that are quantized at a time."""
@@ -64,13 +67,24 @@ class PackedInt8:
         return product.mul_(size)
 
 
-class Int8Linear(nn.Module):
-    """Takes the place of an nn.Linear."""
+def product(weight: Tensor, kernel: Kernel) -> Product:
+    """x [N, in] float → x · weightᵀ [N, out] float."""
+    if kernel == "int8":
+        return PackedInt8(weight)
+    if kernel == "bf16":
+        half = weight.to(torch.bfloat16, copy=True)
+        return lambda x: linear(x.bfloat16(), half).float()
+    full = weight.to(torch.float32, copy=True)
+    return lambda x: linear(x, full)
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+
+class PackedLinear(nn.Module):
+    """Takes the place of an nn.Linear; float32 in and out."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self._multiply = PackedInt8(weight)
+        self._multiply = product(weight, kernel)
         self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,20 +92,6 @@ class Int8Linear(nn.Module):
         if self.bias is not None:
             y += self.bias
         return y.view(*x.shape[:-1], self.out_features)
-
-
-class HalfLinear(nn.Module):
-    """A bf16 weight between float32 activations."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__()
-        self.out_features, self.in_features = weight.shape
-        self.weight = nn.Parameter(weight.bfloat16(), requires_grad=False)
-        self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = nn.functional.linear(x.bfloat16(), self.weight).float()
-        return y if self.bias is None else y + self.bias
 
 
 class HalfEmbedding(nn.Module):
@@ -118,17 +118,13 @@ class HalfEmbedding(nn.Module):
 
 def replace_linears(module: nn.Module, kernel: Kernel) -> None:
     """Swap every linear layer and embedding below `module`, freeing each weight as it goes."""
-    make = {"int8": Int8Linear, "bf16": HalfLinear}.get(kernel)
-    if make is None:
+    if kernel == "fp32":
         return
     for name, child in list(module.named_children()):
         if isinstance(child, nn.Linear):
-            setattr(module, name, make(child.weight.detach(), _detached(child.bias)))
+            bias = None if child.bias is None else child.bias.detach()
+            setattr(module, name, PackedLinear(child.weight.detach(), bias, kernel))
         elif isinstance(child, nn.Embedding) and child.weight.shape[0] > 4 * child.embedding_dim:
             setattr(module, name, HalfEmbedding(child))
         else:
             replace_linears(child, kernel)
-
-
-def _detached(bias: Tensor | None) -> Tensor | None:
-    return None if bias is None else bias.detach()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import pytest
 import torch
 from drafts import Clairvoyant, Quiet, RandomTree
-from tiny import tiny_runner
 
 from completiond.core import GREEDY, CancelToken, Outcome, Prompt, Sampling
 from completiond.drafters.base import Drafter
@@ -25,6 +24,7 @@ from completiond.engine.scheduler import PassSize
 from completiond.model import attention
 from completiond.model.kv_cache import KVCache, Slot
 from completiond.model.runner import Runner
+from tiny import tiny_runner
 
 VOCABULARY = 64
 TOKENS = 16

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from fake_daemon import HOLD, Answer, FakeDaemon, completion
+
+from completiond.protocol import messages as m
 from completiond_lsp.bridge import Bridge, Item
 from completiond_lsp.daemon_link import DaemonLink, Target
 from completiond_lsp.documents import Position
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
-from fake_daemon import HOLD, Answer, FakeDaemon, completion
-
-from completiond.protocol import messages as m
 
 URI = "file:///work/space/a.py"
 Answering = Callable[[m.Complete], Answer]

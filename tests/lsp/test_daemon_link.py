@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from completiond_lsp.daemon_link import DaemonLink, Target
 from fake_daemon import HOLD, FakeDaemon
 
 from completiond.errors import NoDaemon
 from completiond.protocol import messages as m
+from completiond_lsp.daemon_link import DaemonLink, Target
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from completiond_lsp.documents import Document, Encoding, Position
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from completiond_lsp.documents import Document, Encoding, Position
 
 AWKWARD = Path(__file__).parents[3] / "shared/data/awkward"
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")

@@ -1,10 +1,11 @@
 """Laws of the items that an editor gets, in particular of those in its completion popup."""
 
 import pytest
+from lsprotocol.types import MarkupContent
+
 from completiond_lsp.bridge import Item
 from completiond_lsp.documents import Position
 from completiond_lsp.items import completion_list, inline_items, needs_fallback
-from lsprotocol.types import MarkupContent
 
 
 def item(text: str, line: str, replace: int = 0) -> Item:

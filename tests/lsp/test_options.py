@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from completiond_lsp.options import Options, parse
 
 

@@ -1,6 +1,7 @@
 """A path that the daemon is told is short, relative and decoded."""
 
 import pytest
+
 from completiond_lsp.paths import relative_path
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from completiond_lsp.server import main
 from fake_daemon import HOLD, Answer, FakeDaemon
 from lsp_editor import CANCELLED, URI, Editor, inline, span, texts
 
 from completiond.protocol import messages as m
+from completiond_lsp.server import main
 
 INVALID_PARAMS, INVALID_REQUEST, NO_METHOD = -32602, -32600, -32601
 CI_FACTOR = 6

@@ -18,7 +18,7 @@ from completiond.model.attention import Segment
 from completiond.model.kv_cache import Slot
 from completiond.model.library import LibraryDecoder
 from completiond.model.loader import load_decoder
-from completiond.model.quantize import HalfEmbedding, HalfLinear, Int8Linear
+from completiond.model.quantize import HalfEmbedding, PackedLinear
 from completiond.model.runner import Runner
 from tiny import random_ids, tiny_config
 
@@ -103,14 +103,9 @@ def test_a_family_from_disk_gives_the_librarys_logits(saved: tuple[str, Path], k
     assert relative(second.logits[0], plain(name, text)[20:]) < TOLERANCE[kernel]
 
 
-def test_hidden_states_from_disk_are_the_librarys(
-    saved: tuple[str, Path], way: str, request: pytest.FixtureRequest
-) -> None:
+def test_hidden_states_from_disk_are_the_librarys(saved: tuple[str, Path], way: str) -> None:
     name, directory = saved
     runner, ids = Runner(load_decoder(directory, CPU, "fp32"), VOCAB), random_ids(9, vocab=VOCAB)
-    if not isinstance(runner.decoder, LibraryDecoder):
-        why = "fused.py answers without the state behind the last layer"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
     hidden = runner.forward([Segment(Slot(runner.kv), ids)], (0, 1, 2)).hidden
     with torch.inference_mode():
         plain = published(name)(torch.tensor([ids]), use_cache=False, output_hidden_states=True)
@@ -126,8 +121,7 @@ def test_every_large_weight_is_in_the_kernels_form(
     monkeypatch.setattr(loader, "fusable", lambda directory: None)
     decoder = load_decoder(saved[1], CPU, kernel)
     assert isinstance(decoder, LibraryDecoder)
-    made = Int8Linear if kernel == "int8" else HalfLinear
-    assert isinstance(decoder.model.get_output_embeddings(), made)
+    assert isinstance(decoder.model.get_output_embeddings(), PackedLinear)
     assert isinstance(decoder.model.get_input_embeddings(), HalfEmbedding)
     modules = list(decoder.model.modules())
     assert not [m for m in modules if isinstance(m, torch.nn.Linear)]

@@ -42,14 +42,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(loader, "fusable", lambda directory: None)
 
 
-@pytest.fixture
-def gap(request: pytest.FixtureRequest) -> None:
-    """A law that the fused pass does not keep yet; a test that passes after all says so."""
-    if "served" in request.node.callspec.id:
-        why = "fused.py: its sentence, or the check itself, is missing"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
-
-
 def refusal(directory: Path, *kinds: type[CompletiondError]) -> str:
     """The sentence; it names the directory, and is one line."""
     with pytest.raises(CompletiondError) as caught:
@@ -65,7 +57,6 @@ def test_a_whole_directory_loads(directory: Path) -> None:
     assert decoder.kernel == "fp32" and decoder.layers == 1
 
 
-@pytest.mark.usefixtures("gap")
 def test_pickled_weights_are_unsupported(directory: Path) -> None:
     torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
@@ -120,7 +111,6 @@ def test_weights_that_are_not_safetensors_are_corrupt(directory: Path) -> None:
     refusal(directory, ModelCorrupt)
 
 
-@pytest.mark.usefixtures("gap")
 def test_a_missing_tensor_is_corrupt_and_not_replaced_by_noise(directory: Path) -> None:
     path = directory / "model.safetensors"
     tensors = load_file(path)
@@ -129,7 +119,6 @@ def test_a_missing_tensor_is_corrupt_and_not_replaced_by_noise(directory: Path) 
     assert "up_proj" in refusal(directory, ModelCorrupt)
 
 
-@pytest.mark.usefixtures("gap")
 def test_a_tensor_of_another_shape_is_corrupt(directory: Path) -> None:
     path = directory / "model.safetensors"
     tensors = load_file(path)
@@ -138,7 +127,6 @@ def test_a_tensor_of_another_shape_is_corrupt(directory: Path) -> None:
     refusal(directory, ModelCorrupt)
 
 
-@pytest.mark.usefixtures("gap")
 def test_a_missing_shard_is_refused(directory: Path) -> None:
     model = reference("llama", layers=1, dtype=torch.float32)
     (directory / "model.safetensors").unlink()

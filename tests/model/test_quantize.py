@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from completiond.model.quantize import (
     HalfEmbedding,
-    HalfLinear,
-    Int8Linear,
+    Kernel,
     PackedInt8,
+    PackedLinear,
     choose_kernel,
     quantize_rows,
     replace_linears,
@@ -106,10 +106,14 @@ def test_rows_of_zeros_give_zeros_and_rows_of_weights_of_zeros_too() -> None:
     assert (y[0] == 0).all() and (y[:, 7] == 0).all()
 
 
+KERNELS: tuple[Kernel, ...] = ("int8", "bf16", "fp32")
+
+
 def test_no_rows_give_no_rows() -> None:
     assert PackedInt8(noise(40, 33))(torch.zeros(0, 33)).shape == (0, 40)
-    assert Int8Linear(noise(40, 33), noise(40))(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
-    assert HalfLinear(noise(40, 33), noise(40))(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
+    for kernel in KERNELS:
+        layer = PackedLinear(noise(40, 33), noise(40), kernel)
+        assert layer(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
 
 
 def test_a_row_of_the_largest_floats_stays_finite_where_the_product_is() -> None:
@@ -142,11 +146,8 @@ def test_replacements_answer_in_float32_in_the_callers_shape(
 ) -> None:
     linear = nn.Linear(33, 65, bias=bias).requires_grad_(False)
     x = noise(2, 5, 33).to(dtype)
-    for replacement in (
-        Int8Linear(linear.weight, linear.bias),
-        HalfLinear(linear.weight, linear.bias),
-    ):
-        y = replacement(x)
+    for kernel in KERNELS:
+        y = PackedLinear(linear.weight, linear.bias, kernel)(x)
         assert y.shape == (2, 5, 65) and y.dtype == torch.float32
         torch.testing.assert_close(y, linear(x.float()), rtol=0, atol=0.03)
 
@@ -179,9 +180,9 @@ class Net(nn.Module):
         return self.head(self.norm(x))
 
 
-@pytest.mark.parametrize(("kernel", "made"), [("int8", Int8Linear), ("bf16", HalfLinear)])
+@pytest.mark.parametrize("kernel", ["int8", "bf16"])
 def test_every_linear_and_large_embedding_is_replaced_and_the_net_still_means_the_same(
-    kernel: str, made: type
+    kernel: str,
 ) -> None:
     torch.manual_seed(0)
     net = Net().requires_grad_(False)
@@ -189,7 +190,7 @@ def test_every_linear_and_large_embedding_is_replaced_and_the_net_still_means_th
     before = net(ids)
     replace_linears(net, kernel)  # type: ignore[arg-type]
     assert not [m for m in net.modules() if isinstance(m, nn.Linear)]
-    assert len([m for m in net.modules() if isinstance(m, made)]) == 5
+    assert len([m for m in net.modules() if isinstance(m, PackedLinear)]) == 5
     assert isinstance(net.table, HalfEmbedding) and isinstance(net.scaled, HalfEmbedding)
     assert isinstance(net.small, nn.Embedding)
     after = net(ids)
