@@ -80,7 +80,4 @@ class SmallModel:
     def _allowed(self, context: DraftContext, ids: list[int]) -> torch.Tensor | None:
         """The ids of this model's vocabulary that may follow; None when every id may."""
         allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
-        if allowed is None:
-            return None
-        known = [i for i in allowed if i < self.runner.vocab_size]
-        return torch.tensor(known, dtype=torch.long, device=self.runner.kv.device)
+        return sampling.index_of(allowed, self.runner.vocab_size)

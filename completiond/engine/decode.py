@@ -118,8 +118,7 @@ class Decoding:
         job, mask = plan.sequence.job, plan.sequence.rules.mask
         generated = [*plan.context.generated, *path] if mask else ()
         allowed = mask.allowed(generated) if mask else None
-        index = None if allowed is None else torch.tensor(allowed, device=row.device)
-        return sampling.process(row, job.sampling, index)
+        return sampling.process(row, job.sampling, sampling.index_of(allowed, len(row)))
 
 
 def _reject(plan: Plan, processed: Tensor) -> Kept:

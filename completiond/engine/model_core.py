@@ -96,7 +96,7 @@ class ModelCore:
     def _start_waiting(self) -> list[Event]:
         """Give slots, newest first; a run whose slot is held by another waits for it."""
         failed: list[Event] = []
-        for sequence in sorted(self._waiting, key=lambda s: (-s.job.priority, s.arrived)):
+        for sequence in sorted(self._waiting, key=scheduler.newest_first):
             job = sequence.job
             if self.cache.held(job.buffer):
                 continue

@@ -15,6 +15,11 @@ SMALLEST, LARGEST = 8, 512
 SHRINK, GROW = 0.85, 1.1
 
 
+def newest_first(sequence: Sequence) -> tuple[int, float]:
+    """Sort key: asked for by hand before as one types, then the newest keystroke."""
+    return -sequence.job.priority, -sequence.arrived
+
+
 class PassSize:
     """How many rows a pass may have, steered by what passes really take.
 
@@ -43,7 +48,7 @@ def plan(running: Ids[Sequence], rows: int, draft_rows: int, count: int) -> list
 
     `draft_rows` is what all decoding runs together may spend, their own tokens included.
     """
-    order = sorted(running, key=lambda s: (-s.job.priority, s.arrived))
+    order = sorted(running, key=newest_first)
     decoding = [s for s in order if len(s.pending) == 1]
     share = max(1, min(rows, draft_rows) // max(1, len(decoding)))
     turns = [Turn(s, share) for s in decoding[: max(1, rows)]]

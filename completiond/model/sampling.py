@@ -5,6 +5,9 @@ Noise comes from Philox4x32-10 (Salmon et al., SC'11), a counter-based generator
 the same whether it was drafted, verified in a tree or decoded plainly.
 """
 
+from array import array
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -37,6 +40,17 @@ def philox(seed: int, position: int, ids: Tensor, stream: int = DRAW) -> Tensor:
     return (c0.double() + 0.5) / 2.0**32
 
 
+def index_of(allowed: Sequence[int] | None, vocabulary: int) -> Tensor | None:
+    """A mask's ids as [K] int64, without those at or over `vocabulary`; None where all may be."""
+    if allowed is None:
+        return None
+    if isinstance(allowed, array) and len(allowed):
+        ids = torch.frombuffer(allowed, dtype=torch.int64)  # thousands of ids: no copy
+    else:
+        ids = torch.tensor(list(allowed), dtype=torch.int64)
+    return ids[ids < vocabulary]
+
+
 def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -> Tensor:
     """The logits [V] of the distribution that is really drawn from; excluded ids are -inf.
 
@@ -44,6 +58,7 @@ def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -
     """
     if allowed is not None:
         kept = torch.full_like(logits, -torch.inf)
+        allowed = allowed.to(logits.device)
         logits = kept.index_copy(0, allowed, logits[allowed])
     if sampling.temperature == 0:
         return logits
