@@ -2,6 +2,7 @@
 """Measurements, one function per subcommand. The last line of each is one JSON object.
 
 wire    the daemon without a model: round trips, requests a second, memory over many requests
+cancel  from a cancel to a device that is free
 pass    milliseconds of a pass by rows, beside transformers' own modules
 decode  plain decoding against transformers' generate, in turns
 """
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bench_cancel
 import bench_decode
 import zmq
 
@@ -31,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
     add_wire(commands)
+    bench_cancel.add_cancel(commands)
     bench_decode.add_pass(commands)
     bench_decode.add_decode(commands)
     arguments = parser.parse_args()
