@@ -69,7 +69,8 @@ class Bar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if err.is_terminal:
+            self._progress.stop()
 
     def __call__(self, done: int, total: int, what: str) -> None:
         self._progress.update(

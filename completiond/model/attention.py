@@ -74,7 +74,7 @@ class Pack:
         return out[0] if len(out) == 1 else torch.cat(out)
 
     def _mask(self, index: int, window: int, groups: int) -> Tensor | None:
-        """[1, groups·n, L+n] additive mask; None where everything is seen."""
+        """[groups·n, L+n] additive mask; None where everything is seen."""
         key = (index, window)
         if key not in self._masks:
             segment, depths = self.segments[index], self._depths[index]
@@ -85,7 +85,7 @@ class Pack:
     def _additive(self, visible: Tensor, groups: int, segment: Segment) -> Tensor:
         mask = torch.zeros(visible.shape, dtype=self._dtype)
         mask.masked_fill_(~visible, -torch.inf)
-        return mask.repeat(groups, 1)[None].to(segment.slot.shape.device)
+        return mask.repeat(groups, 1).to(segment.slot.shape.device)
 
 
 def _folded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
