@@ -64,11 +64,13 @@ class Daemon:
         self.counts: Counter[str] = Counter()
         self.draining = False
 
-    async def open(self, prompts: Callable[[Mapping[str, Any]], Prompts]) -> None:
-        """Load the model. Raises why that cannot be done; until then requests are told to wait."""
+    async def open(self, prompts: Callable[[], Prompts]) -> None:
+        """Load the model and, beside it, what makes its prompts.
+
+        Raises why that cannot be done; until then requests are told to wait.
+        """
         await self._engine.start()
-        await self._engine.ready()
-        made = await asyncio.to_thread(prompts, self._engine.info)
+        made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
         self._flights = Flights(self._engine, made, self._taken)
 
     async def serve(self) -> None:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,13 @@ def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
 
 def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
     target, small = _files(model), _files(draft) if draft else None
-    rules = rules_for(Tokenizer.load(target.directory, name=target.name))
-    # Torch comes with this import: only a process that computes pays for it, and only now.
-    from completiond.engine.load import load_core
+    # The vocabulary is Python's work, the weights are torch's: they can be read side by side.
+    with ThreadPoolExecutor(1) as pool:
+        rules = pool.submit(lambda: rules_for(Tokenizer.load(target.directory, name=target.name)))
+        # Torch comes with this import: only a process that computes pays for it, and only now.
+        from completiond.engine.load import load_core
 
-    return Loaded(load_core(settings, target, small), rules)
+        return Loaded(load_core(settings, target, small), rules.result())
 
 
 def _files(named: list[str]) -> ModelFiles:

@@ -5,10 +5,10 @@ run at a time: a new one ends the one before it, and takes what that one predict
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from completiond.config import Config
 from completiond.core import CancelReason, Outcome, Sampling, Snapshot
@@ -35,20 +35,22 @@ class Prompts(NamedTuple):
     tokenizer: AnyTokenizer
 
 
-def prompts_of(config: Config, spec: Start, info: Mapping[str, Any]) -> Prompts:
-    """The tokenizer and the builder for the engine's model."""
+def prompts_of(config: Config, spec: Start) -> Prompts:
+    """The tokenizer and the builder for the engine's model; needs no engine that is ready."""
     tokenizer: AnyTokenizer
     ends: tuple[int, ...] = ()
     if spec.kind == "scripted":
         tokenizer = ByteTokenizer()
+        limit = int(spec.script.get("context", config.model.context))
     else:
         name, directory = spec.model
         tokenizer = Tokenizer.load(Path(directory), name=name)
-        ends = describe(name, Path(directory)).eos_ids
+        files = describe(name, Path(directory))
+        ends, limit = files.eos_ids, files.context
     builder = PromptBuilder(
         tokenizer,
         templates.choose(tokenizer, config.model.template),
-        context=min(config.model.context, int(info["context"])),
+        context=min(config.model.context, limit),
         completion=config.completion,
         eos_ids=ends,
     )

@@ -57,7 +57,7 @@ install() {
             return 1
         }
     fi
-    "$BIN/python" -m pip install -q --upgrade 'pip>=25'
-    "$BIN/python" -m pip install -q -c constraints.txt -e ".[$1]"
+    "$BIN/python" -m pip install -qq --upgrade 'pip>=25'
+    "$BIN/python" -m pip install -qq -c constraints.txt -e ".[$1]"
     printf '%s %s\n' "$(fingerprint "$BIN/python")" "$1" >"$STAMP"
 }

@@ -62,10 +62,17 @@ def _machine(config: Config) -> None:
         [
             ("processor", processor()),
             ("memory", f"{gigabytes(free)} available of {gigabytes(total)}" if total else ""),
+            ("GPU", _gpus()),
             ("model cache", str(cache_dir())),
             ("daemon", asyncio.run(_daemon(config))),
         ]
     )
+
+
+def _gpus() -> str:
+    if not options.has_extra():
+        return ""
+    return "; ".join(gpus()) or "none that torch can use"
 
 
 async def _daemon(config: Config) -> str:
@@ -103,7 +110,6 @@ def _model(config: Config) -> list[str]:
         [
             ("name", str(info["model"])),
             ("template", template or "none: the text before the cursor only"),
-            ("GPU", "; ".join(gpus()) or "none that torch can use"),
             ("device", device_line(info)),
             ("speculation", ", ".join(info["drafters"]) or "off"),
             ("loaded in", f"{loaded_s:.1f} s"),

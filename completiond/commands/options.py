@@ -67,6 +67,8 @@ Speculation = Annotated[
 ]
 Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidden=True)]
 
+COMPUTING = ("torch", "transformers", "tokenizers", "safetensors", "gguf", "numpy")
+
 
 def settings(file: Path | None = None, **flags: Any) -> config.Config:
     """The configuration; `flags` are named section__key, and None is not given."""
@@ -84,11 +86,15 @@ def device(gpu: int | None, cpu: bool) -> str | None:
     return "cpu" if cpu else None if gpu is None else f"cuda:{gpu}"
 
 
+def has_extra() -> bool:
+    """Whether the packages that compute are installed."""
+    return all(importlib.util.find_spec(package) for package in COMPUTING)
+
+
 def need_extra(what: str) -> None:
-    """Raise one sentence where the packages that compute are not installed."""
-    for package in ("torch", "transformers", "tokenizers", "safetensors", "gguf", "numpy"):
-        if importlib.util.find_spec(package) is None:
-            raise CompletiondError(
-                f"{what} needs {package}, which is not installed; "
-                "run `pip install 'completiond[serve]'`."
-            )
+    """Raise one sentence where they are not."""
+    if not has_extra():
+        raise CompletiondError(
+            f"{what} needs packages that are not installed (torch among them); "
+            "run `pip install 'completiond[serve]'`."
+        )

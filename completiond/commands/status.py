@@ -13,7 +13,7 @@ from completiond.commands.daemon_client import connected
 from completiond.commands.serve import device_line
 from completiond.commands.terminal import facts, out
 from completiond.config import Config
-from completiond.errors import NoDaemon
+from completiond.errors import EngineLoading, NoDaemon
 from completiond.protocol import messages as m
 
 ANSWER_S = 5.0
@@ -48,8 +48,10 @@ async def _ask(config: Config, wait_s: float) -> m.Status:
         try:
             async with connected(config) as client:
                 found = await client.status(timeout=ANSWER_S)
-            if found.state == "ready" or time.monotonic() >= give_up:
+            if found.state == "ready" or not wait_s:
                 return found
+            if time.monotonic() >= give_up:
+                raise EngineLoading(f"The daemon is {found.state} after {wait_s:g} s; wait longer.")
         except NoDaemon:
             if time.monotonic() >= give_up:
                 raise

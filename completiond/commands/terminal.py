@@ -56,7 +56,7 @@ class Bar:
             transient=True,
         )
         self._task = self._progress.add_task("", total=None, visible=False)
-        self._what = ""
+        self._phase = ""
 
     def __enter__(self) -> "Bar":
         if err.is_terminal:  # elsewhere it would leave an empty line
@@ -76,6 +76,7 @@ class Bar:
         self._progress.update(
             self._task, completed=done, total=total or None, description=what, visible=True
         )
-        if what != self._what and not err.is_terminal:
+        phase = what.split()[0]
+        if phase != self._phase and not err.is_terminal:
             say(f"{what} …")
-        self._what = what
+        self._phase = phase

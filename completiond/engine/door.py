@@ -144,7 +144,9 @@ class _Desk(ABC):
 
     def _fail(self, error: CompletiondError) -> None:
         """Give up: loading again would end the same way."""
-        log.error("the engine cannot be loaded: %s", error)
+        # While it loads for the first time `ready` tells it; later nobody waits there.
+        level = logging.DEBUG if self.state == "loading" else logging.ERROR
+        log.log(level, "the engine cannot be loaded: %s", error)
         self._failure = error
         self._runs.fail_all(error.code, str(error))
         self._become("failed")

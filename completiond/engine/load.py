@@ -31,7 +31,7 @@ DRAFT_SHARE = 4
 
 def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None) -> ModelCore:
     """Load the target and, where one is given, the draft. Raises ModelError or DeviceError."""
-    set_threads(config.engine.threads)
+    torch.set_num_threads(1)  # weights are packed one by one: threads would only wait for it
     device = choose_device(config.engine.device)
     runner = _runner(config, files, device)
     budget = config.engine.kv_mb << 20
@@ -43,6 +43,7 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
             files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
         )
         drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
+    set_threads(config.engine.threads)
     trial = time_passes(runner)
     return ModelCore(
         Decoding(runner, drafters, config.engine.draft_tokens),
