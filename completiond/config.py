@@ -20,6 +20,8 @@ from completiond.errors import ConfigError
 
 APP = "completiond"
 ENV_PREFIX = "COMPLETIOND"
+ENV_PLACES = ("COMPLETIOND_CACHE", "COMPLETIOND_CONFIG", "COMPLETIOND_RUNTIME_DIR")
+"""Variables of ours that are no keys: they say where things are."""
 
 
 def cache_dir() -> Path:
@@ -59,8 +61,9 @@ class Engine:
     """Linear layers on CPU: `auto`, `int8`, `bf16` or `fp32`."""
     kv_mb: int = 512
     """Budget of the KV cache, MiB; idle buffers are evicted first."""
-    pass_ms: float = 55.0
-    """Aim for the longest pass, milliseconds; prefill is cut into chunks that fit it."""
+    pass_ms: float = 0.0
+    """Aim for the longest pass, milliseconds; prefill is cut into chunks that fit it. 0 means 55,
+    or two and a half times a pass of one token where that is more."""
     speculation: str = "auto"
     """`off`, `lookup`, `small_model` or `auto` (whatever is there)."""
     draft_tokens: int = 7
@@ -143,11 +146,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _split_env(name: str) -> tuple[str, str]:
     """("section", "key") of a variable of ours, ("", "") of any other."""
-    parts = name.split("_", 2)
-    sections = {f.name.upper(): f.name for f in fields(Config)}
-    if len(parts) == 3 and parts[0] == ENV_PREFIX and parts[1] in sections:
-        return sections[parts[1]], parts[2].lower()
-    return "", ""
+    prefix, _, rest = name.partition("_")
+    if prefix != ENV_PREFIX or not rest or name in ENV_PLACES:
+        return "", ""
+    section, _, key = rest.lower().partition("_")
+    return section, key
 
 
 def _put(tree: dict[str, dict[str, Any]], section: str, key: str, value: Any, source: str) -> None:
@@ -174,6 +177,8 @@ def _parse(value: Any, kind: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be true or false, not {value!r}.")
     if isinstance(value, bool) is not (kind is bool):
         raise ConfigError(f"{where} must be of type {kind.__name__}, not {value!r}.")
+    if kind is int and isinstance(value, float):
+        raise ConfigError(f"{where} must be a whole number, not {value!r}.")
     try:
         return kind(value) if kind is not str or isinstance(value, str) else _refuse(value)
     except (TypeError, ValueError) as exc:
@@ -193,7 +198,7 @@ _RANGES = {
     ("model", "context"): (64, 1 << 20),
     ("engine", "threads"): (0, 1024),
     ("engine", "kv_mb"): (16, 1 << 20),
-    ("engine", "pass_ms"): (5.0, 10_000.0),
+    ("engine", "pass_ms"): (0.0, 10_000.0),
     ("engine", "draft_tokens"): (0, 64),
     ("serve", "queue"): (1, 100_000),
     ("serve", "clients"): (1, 100_000),
@@ -209,6 +214,8 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
         config = _converter.structure(tree, Config)
     except BaseValidationError as exc:
         raise ConfigError(f"The configuration does not hold together: {exc}.") from exc
+    if not config.model.name:
+        raise ConfigError("model.name is empty; `completiond models list` shows what there is.")
     for (section, key), allowed in _CHOICES.items():
         value = getattr(getattr(config, section), key)
         if value not in allowed:

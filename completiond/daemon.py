@@ -291,7 +291,13 @@ class Daemon:
             self._send(ticket.client, reply)
 
     def _send(self, client: bytes, message: m.FromDaemon) -> None:
-        if not self._post.send(client, codec.encode(message)):
+        try:
+            payload = codec.encode(message)
+        except ProtocolError as exc:
+            # A request that is settled gets a reply, even if it is not the one that was meant.
+            log.error("an answer cannot be sent: %s", exc)
+            payload = codec.encode(m.Failure(getattr(message, "id", 0), exc.code, str(exc)))
+        if not self._post.send(client, payload):
             self._gone(client)
 
     def _gone(self, client: bytes) -> None:

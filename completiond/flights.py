@@ -5,7 +5,7 @@ run at a time: a new one ends the one before it, and takes what that one predict
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,10 +20,14 @@ from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.sessions import Buffer, Ticket, remainder, typed_since
+from completiond.reuse import Answered, Answers, remainder, typed_since
+from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
 """Least temperature of the second candidate and those after it: greedy has only one answer."""
+
+UNFINISHED = ("superseded", "abandoned", "timeout")
+"""Reasons of runs that were ended from outside: what they said may break off anywhere."""
 
 Tell = Callable[[str], None]
 
@@ -64,7 +68,8 @@ class Flight:
     run: Run
     snapshot: Snapshot
     built: Built
-    settings: tuple[Sampling, int]
+    key: Hashable
+    answers: Answers
 
 
 class Answer(NamedTuple):
@@ -100,7 +105,11 @@ class Flights:
         self._on_taken = on_taken
 
     async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
-        """The text of one candidate: from the run that is on its way if it fits, else a new one."""
+        """The text of one candidate: from an earlier answer that holds, else from the run that is
+        on its way if it fits, else from a new one."""
+        found = self._reuse(work) if candidate == 0 else None
+        if found is not None:
+            return found
         joined = self._join(work) if candidate == 0 else None
         if joined is not None:
             answer = await self._follow(joined, work.ticket, tell)
@@ -125,6 +134,15 @@ class Flights:
         if buffer.flight is not None:
             self._engine.cancel(buffer.flight.run, reason, grace_s)
 
+    def _reuse(self, work: Work) -> Answer | None:
+        """What an earlier answer of this buffer still says here: no prompt and no pass."""
+        found = work.buffer.answers.find(work.ticket.snapshot, _key(work, 0))
+        if found is None:
+            return None
+        # The text after the cursor is the same, but what may be shown depends on both sides.
+        shown, _ = clean(found.rest, work.ticket.snapshot)
+        return Answer(found.rest, shown, found.answer.reason, Outcome()) if shown else None
+
     def _join(self, work: Work) -> Flight | None:
         """The buffer's run, if it may still answer this request; it is taken back from its grace.
 
@@ -135,7 +153,7 @@ class Flights:
             return None
         typed = _typed(flight, work.ticket.snapshot)
         fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
-        if not fits or flight.settings != _settings(work, 0):
+        if not fits or flight.key != _key(work, 0):
             self._engine.cancel(flight.run, "abandoned")
             return None
         self._engine.revive(flight.run)
@@ -146,20 +164,21 @@ class Flights:
         """A new run. Raises EngineLoading and its like if the engine cannot take it."""
         built = self._build(work)
         hint = self._hint(work, built)
-        ticket, settings = work.ticket, _settings(work, candidate)
+        ticket = work.ticket
         job = Job(
             id=0,
             buffer=f"{ticket.client.hex()}/{ticket.request.document}",
             client=ticket.client.hex(),
             prompt=built.prompt,
             max_tokens=built.max_tokens,
-            sampling=settings[0],
+            sampling=_settings(work, candidate)[0],
             stop=built.stop,
             hint=hint,
             priority=1 if ticket.request.trigger == "invoked" else 0,
         )
         self.cancel(work.buffer, "abandoned")
-        flight = Flight(self._engine.submit(job), ticket.snapshot, built, settings)
+        run, answers = self._engine.submit(job), work.buffer.answers
+        flight = Flight(run, ticket.snapshot, built, _key(work, candidate), answers)
         work.buffer.flight = flight
         return flight
 
@@ -198,6 +217,7 @@ class Flights:
                 if tell and rest:
                     tell(rest)
         outcome = await flight.run.outcome
+        self._remember(flight, outcome)
         rest = remainder(self._text(flight, outcome.reason), typed)
         # The grace may have ended before we took it over, or the text before what was typed.
         if flight.snapshot is not ticket.snapshot and (
@@ -206,6 +226,12 @@ class Flights:
             return None
         shown, _ = clean(rest or "", ticket.snapshot)
         return Answer(rest or "", shown, outcome.reason, outcome)
+
+    def _remember(self, flight: Flight, outcome: Outcome) -> None:
+        """A run that came to its own end may answer later keys."""
+        if outcome.reason not in UNFINISHED:
+            text = self._text(flight, outcome.reason)
+            flight.answers.keep(Answered(flight.snapshot, flight.key, text, outcome.reason))
 
     def _text(self, flight: Flight, reason: str) -> str:
         """What the run has written after the cursor that it was made for."""
@@ -217,6 +243,11 @@ def _typed(flight: Flight, now: Snapshot) -> str | None:
     """What was typed since the run was made; models write LF whatever the buffer's line ends."""
     typed = typed_since(flight.snapshot, now)
     return typed if typed is None else typed.replace("\r\n", "\n")
+
+
+def _key(work: Work, candidate: int) -> Hashable:
+    """What an answer depends on beside the text around the cursor."""
+    return _settings(work, candidate), tuple(chunk.hash for chunk in work.ticket.chunks)
 
 
 def _settings(work: Work, candidate: int) -> tuple[Sampling, int]:

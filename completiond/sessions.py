@@ -13,6 +13,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from completiond.core import Snapshot, text_hash
 from completiond.errors import Overloaded, RequestError
 from completiond.protocol import messages as m
+from completiond.reuse import Answers
 
 F = TypeVar("F")
 
@@ -22,6 +23,10 @@ MAX_FINISHED = 256
 """Ids of one client that are remembered as finished."""
 MAX_CHUNK_BYTES = 4 << 20
 """Text of other files that is kept for one client, bytes of UTF-8."""
+MAX_REMEMBERED = 64 << 20
+"""What is kept for all clients, bytes; those that are idle longest are forgotten over it."""
+BUFFER_BYTES = 192 << 10
+"""What a buffer's window and its latest run take, roughly."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +51,11 @@ class Admission(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer(Generic[F]):
-    """One document of one client: the request that waits, and the latest run that was made."""
+    """One document of one client: the request that waits, the latest run, the earlier answers."""
 
     ticket: Ticket | None = None
     flight: F | None = None
+    answers: Answers = field(default_factory=Answers)
 
 
 class ChunkStore:
@@ -96,6 +102,10 @@ class _Client(Generic[F]):
     buffers: OrderedDict[str, Buffer[F]] = field(default_factory=OrderedDict)
     chunks: ChunkStore = field(default_factory=ChunkStore)
 
+    @property
+    def bytes(self) -> int:
+        return self.chunks.bytes + len(self.buffers) * BUFFER_BYTES
+
 
 class Sessions(Generic[F]):
     """Admission and its bounds. A ticket is settled once, in `settle`, which frees its place."""
@@ -133,6 +143,7 @@ class Sessions(Generic[F]):
         if old is not None:
             self.settle(old)
         self._enter(state, ticket)
+        self._bound_memory()
         return Admission(ticket, old)
 
     def settle(self, ticket: Ticket) -> bool:
@@ -199,6 +210,13 @@ class Sessions(Generic[F]):
             )
         del self._clients[idle]
 
+    def _bound_memory(self) -> None:
+        """Most clients are gone without a word: what they left must not add up."""
+        excess = sum(state.bytes for state in self._clients.values()) - MAX_REMEMBERED
+        idle = (name for name, state in list(self._clients.items()) if not state.waiting)
+        while excess > 0 and (name := next(idle, None)) is not None:
+            excess -= self._clients.pop(name).bytes
+
     def _check_room(self, state: _Client[F], *, leaving: bool) -> None:
         if leaving:
             return  # the request that it supersedes makes room
@@ -236,22 +254,3 @@ def _snapshot(request: m.Complete) -> Snapshot:
 
 
 # -- join in flight -----------------------------------------------------------------------------
-
-
-def typed_since(old: Snapshot, new: Snapshot) -> str | None:
-    """What was typed forward between two moments of a buffer; None if it changed otherwise."""
-    same_place = old.document == new.document and old.offset == new.offset
-    same_around = old.after == new.after and old.prefix_hash == new.prefix_hash
-    if same_place and same_around and new.before.startswith(old.before):
-        return new.before[len(old.before) :]
-    return None
-
-
-def remainder(text: str, typed: str) -> str | None:
-    """What a prediction still says after the typed part: empty as long as it has not got there.
-
-    None if it contradicts what was typed.
-    """
-    if text.startswith(typed):
-        return text[len(typed) :]
-    return "" if typed.startswith(text) else None

@@ -5,7 +5,8 @@ def mean(values):
 
 def variance(values):
     """The mean squared distance from the mean."""
-    
+    distances = 
+    return mean(distances)
 
 
 print(variance([1, 2, 3]))

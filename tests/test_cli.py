@@ -261,7 +261,11 @@ def test_ctrl_c_is_quiet(arguments: tuple[str, ...], code: int) -> None:
     ]
     with daemon(script=SLOW):
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a terminal's
         )
         assert process.stdout is not None and process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -200,8 +200,28 @@ async def test_what_was_predicted_becomes_the_next_draft(tmp_path):
         w.engine.submit = lambda job: jobs.append(job) or submit(job)
         client = w.client()
         await client.ask(ask(1))
-        await client.ask(ask(2, before="def f():\n    return 4"))
+        await client.ask(ask(2, before="def f():\n    return 4", max_tokens=30))
         assert (jobs[1].prompt.healed, bytes(jobs[1].hint)) == (" 4", b" 42\n")
+
+
+async def test_typing_through_an_answer_and_going_back_need_no_pass(tmp_path):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        client = w.client()
+        first = await client.ask(ask(1))
+        passes = (await w.engine.stats())["passes"]
+        text, before = first.candidates[0].text, ask(1).before
+        for n, more in enumerate((text[:2], text[:5], text[:1], ""), 2):
+            found = await client.ask(ask(n, before=before + more))
+            assert found.candidates[0].text == text[len(more) :] and found.tokens["passes"] == 0
+        assert (await w.engine.stats())["passes"] == passes
+
+
+async def test_an_answer_is_not_found_again_for_other_text_or_other_sampling(tmp_path):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        client = w.client()
+        await client.ask(ask(1))
+        for n, other in enumerate(({"after": "x"}, {"max_tokens": 9}, {"document": "g.py"}), 2):
+            assert (await client.ask(ask(n, **other))).tokens["passes"] > 0
 
 
 async def test_a_client_that_is_gone_has_its_runs_abandoned(tmp_path):

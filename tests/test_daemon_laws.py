@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import zmq.asyncio
 
-from completiond import config
+from completiond import config, replies
 from completiond.daemon import serve
 from completiond.engine.door import Start
 from completiond.errors import ModelError
@@ -117,6 +117,22 @@ async def test_an_engine_killed_in_a_run_answers_it_and_serves_again(tmp_path):
         assert "ask again" in failure.message
         await restarted(w.engine, killed)
         assert (await client.ask(ask(2, max_tokens=3))).reason == "ok"
+
+
+async def test_an_answer_that_cannot_be_sent_is_a_failure_and_the_daemon_lives(
+    tmp_path, monkeypatch
+):
+    def huge(ticket: Any, reason: str) -> m.Completion:
+        return m.Completion(ticket.request.id, 1, 1 << 64, [], reason)
+
+    async with world(tmp_path, **SLOW) as w:
+        client = w.client()
+        monkeypatch.setattr(replies, "nothing", huge)
+        assert (await client.ask(ask(1, max_tokens=0))).code == "protocol"
+        await client.send(ask(2), m.Cancel(2))  # answered inside the reader of messages
+        assert (await client.next(FINAL, 2)).code == "protocol"
+        monkeypatch.undo()
+        assert (await client.ask(ask(3, max_tokens=1))).reason == "ok"
 
 
 # -- the end --------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from completiond import sessions
 from completiond.core import Snapshot, text_hash
 from completiond.errors import Overloaded, RequestError
 from completiond.protocol import messages as m
-from completiond.sessions import ChunkStore, Sessions, Ticket, remainder, typed_since
+from completiond.reuse import remainder, typed_since
+from completiond.sessions import ChunkStore, Sessions, Ticket
 
 
 def make(clients: int = 8, queue: int = 100) -> Sessions[str]:
@@ -136,6 +137,20 @@ def test_a_chunk_that_does_not_match_its_hash_is_ignored():
     store = ChunkStore()
     store.add(chunk("poison", text_hash("good")))
     assert store.get([text_hash("good")]) == ([], [text_hash("good")])
+
+
+def test_what_clients_that_are_gone_left_does_not_add_up(monkeypatch):
+    monkeypatch.setattr(sessions, "MAX_REMEMBERED", 3 * (sessions.BUFFER_BYTES + 100))
+    s = make()
+    waiting, _ = s.admit(b"waits", ask(1), 0)
+    for number in range(1, 6):
+        text = chunk(f"{number}" * 100)
+        ticket, _ = s.admit(b"%d" % number, ask(1, chunks=[text], context=[text.hash]), 0)
+        assert ticket.chunks == [text]
+        s.settle(ticket)
+        assert len(s) == min(number + 1, 3)
+    assert s.find(b"waits", 1) is waiting
+    assert [s.find(b"%d" % number, 1) for number in (3, 4, 5)] == ["unknown"] + ["finished"] * 2
 
 
 @given(st.lists(st.text(max_size=20), max_size=60))

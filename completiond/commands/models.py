@@ -25,7 +25,7 @@ def list_(
 ) -> None:
     """List the models that can be pulled, and those that are in the cache."""
     here = {files.name: files.bytes for files in store.installed()}
-    rows = [(model.name, model.about) for model in registry.INDEX]
+    rows = [(model.name, f"{model.about}; {model.licence}") for model in registry.INDEX]
     if every:
         rows += [(model.name, f"from the hub, {model.licence}") for model in registry.HUB]
     known = {name for name, _ in rows}

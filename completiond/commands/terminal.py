@@ -14,6 +14,9 @@ from rich.text import Text
 out = Console(highlight=False, soft_wrap=True)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 
+WHAT = 30
+"""Characters that say what a bar is about; a fixed width keeps the bar in place."""
+
 
 def say(sentence: str) -> None:
     """Tell on stderr what is being done."""
@@ -74,7 +77,11 @@ class Bar:
 
     def __call__(self, done: int, total: int, what: str) -> None:
         self._progress.update(
-            self._task, completed=done, total=total or None, description=what, visible=True
+            self._task,
+            completed=done,
+            total=total or None,
+            description=f"{what[:WHAT]:{WHAT}}",
+            visible=True,
         )
         phase = what.split()[0]
         if phase != self._phase and not err.is_terminal:

@@ -15,6 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
@@ -37,6 +38,8 @@ MAX_DEATHS_UNREADY = 4
 """Deaths in a row without ever being ready, after which the engine is given up."""
 STOP_S = 5.0
 """How long a stopped engine may take to end by itself."""
+HUNG_S = 30.0
+"""An engine that says nothing this long after it was asked is in a pass without end: killed."""
 STATS_S = 1.0
 """How long `stats` waits for a pass to end."""
 
@@ -82,6 +85,7 @@ class _Desk(ABC):
         self._changed = asyncio.Event()
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._nonce = 0
+        self._heard = 0.0  # monotonic time of the worker's last message
 
     @abstractmethod
     def _send(self, message: list[Any]) -> None:
@@ -125,6 +129,7 @@ class _Desk(ABC):
             del self._asked[nonce]
 
     def _receive(self, message: list[Any]) -> None:
+        self._heard = time.monotonic()
         match message:
             case [packing.EVENTS, events]:
                 for event in events:
@@ -221,9 +226,10 @@ class ProcessEngine(_Desk):
                 return
             if self.state == "stopped":
                 self._link.close()
-            await self._link.closed.wait()
+            hung = await self._outlive(self._link)
             was = self.state
-            cause = _cause(await self._end_process(kill=False))
+            code = await self._end_process(kill=hung)
+            cause = f"no answer for {HUNG_S:.0f} s" if hung else _cause(code)
             if was in ("stopped", "failed"):
                 return
             deaths = deaths + 1 if time.monotonic() - born < STEADY_S else 1
@@ -234,6 +240,19 @@ class ProcessEngine(_Desk):
                 return
             self._become("restarting")
             await asyncio.sleep(min(FIRST_BACKOFF_S * 2 ** min(deaths - 1, 16), LONGEST_BACKOFF_S))
+
+    async def _outlive(self, link: "_Link") -> bool:
+        """Wait for the end of the process; True if it hangs and has to be ended."""
+        while True:
+            asked, ready = time.monotonic(), self.state == "ready"
+            if ready:
+                self._send([packing.STATS, 0])  # answered between two passes
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HUNG_S):
+                    await link.closed.wait()
+                    return False
+            if ready and self.state == "ready" and self._heard < asked:
+                return True
 
     async def _spawn(self) -> "_Link":
         ours, theirs = socket.socketpair()

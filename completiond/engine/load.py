@@ -25,6 +25,10 @@ from completiond.model.runner import Runner
 
 TRIAL_ROWS = (1, 32)
 """Widths of the passes that are timed at start, for the first guess of a pass's rows."""
+SHORT_MS = 55.0
+"""A pass that nobody notices who waits for a cancel."""
+LARGE_PASS = 2.5
+"""Passes of one token that a longest pass may take: below it, a large model's prefill crawls."""
 DRAFT_SHARE = 4
 """The draft model's slots get this part of the KV budget."""
 
@@ -45,10 +49,11 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
         drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
     set_threads(config.engine.threads)
     trial = time_passes(runner)
+    target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])
     return ModelCore(
         Decoding(runner, drafters, config.engine.draft_tokens),
         KVCache(runner.kv, budget),
-        PassSize(config.engine.pass_ms, first_guess(trial, config.engine.pass_ms)),
+        PassSize(target_ms, first_guess(trial, target_ms)),
         context=min(config.model.context, files.context),
         draft_rows=config.engine.draft_tokens + 1,
         facts={

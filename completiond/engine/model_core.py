@@ -168,7 +168,8 @@ class ModelCore:
 
     def _fail_pass(self, turns: list[Turn], exc: BaseException) -> list[Event]:
         """Out of memory or worse: these runs end with a reason, their slots are not trusted."""
-        error = EngineError(f"A pass failed ({str(exc).strip().splitlines()[0][:200]}); ask again.")
+        why = str(exc).strip().partition("\n")[0][:200] or type(exc).__name__
+        error = EngineError(f"A pass failed ({why}); ask again.")
         events: list[Event] = []
         for sequence, _ in turns:
             events.append(self._fail(sequence, error))

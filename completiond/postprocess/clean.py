@@ -11,8 +11,10 @@ from completiond.core import Snapshot
 _SENTINEL = re.compile(
     r"<\|(?:endoftext|fim_[a-z]+|file_sep(?:arator)?|repo_name|im_start|im_end|EOT)\|>"
     r"|<｜[^<>｜]+｜>|</?fim[_-][a-z]+>|<(?:file_sep|repo_name|gh_stars)>|(?<!<)<EOT>|\[PAD\d+\]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]"
 )
-"""Control tokens' names. Not `<filename>`, which every usage message has."""
+"""Control tokens' names (not `<filename>`, which every usage message has), control characters but
+tab and line feed, and what stands for bytes that are no text: nobody wants them typed."""
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
 _CLOSERS = re.compile(r"[)\]}]+[;,]?")
@@ -32,7 +34,7 @@ def clean(text: str, snapshot: Snapshot) -> tuple[str, str]:
     line = snapshot.before.replace("\r", "\n").rpartition("\n")[2]
     rest, *below = snapshot.after.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     following = [other for other in below if other.strip()]
-    shown = _before_sentinel(text)
+    shown = _before_sentinel(text.replace("\r\n", "\n").replace("\r", "\n"))
     if not shown.strip():
         return "", "sentinel"
     shown = _without_rest(_without_echo(shown, line), rest.rstrip())
@@ -45,7 +47,7 @@ def clean(text: str, snapshot: Snapshot) -> tuple[str, str]:
 
 
 def _before_sentinel(text: str) -> str:
-    """A control token's name ends the completion; it is never shown."""
+    """A control token's name or a control character ends the completion and is never shown."""
     found = _SENTINEL.search(text)
     return text[: found.start()].rstrip(" ") if found else text
 

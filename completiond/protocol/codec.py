@@ -22,7 +22,7 @@ from completiond.protocol import messages as m
 
 
 def encode(message: m.Message) -> bytes:
-    """One frame. Raises TooLarge over the limit, ProtocolError for text that is not valid UTF-8."""
+    """One frame. Raises TooLarge over the limit, ProtocolError for what msgpack cannot hold."""
     body = {"v": m.VERSION, "t": m.TAGS[type(message)]} | _converter.unstructure(message)
     try:
         data: bytes = msgpack.packb(body)
@@ -30,6 +30,8 @@ def encode(message: m.Message) -> bytes:
         raise ProtocolError(
             "The text holds a lone surrogate; replace it by U+FFFD before sending."
         ) from exc
+    except OverflowError as exc:
+        raise ProtocolError("A number of the message has more than 64 bits.") from exc
     if len(data) > m.MAX_MESSAGE:
         raise TooLarge(
             f"The message has {len(data):,} bytes; the limit is {m.MAX_MESSAGE:,}. Send less text."
@@ -64,7 +66,8 @@ def _decode(data: bytes, table: Mapping[str, type[Any]]) -> Any:
     try:
         body = msgpack.unpackb(data, max_ext_len=0)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as exc:
-        raise ProtocolError(f"The message is not valid msgpack ({exc}).") from exc
+        why = str(exc) or type(exc).__name__
+        raise ProtocolError(f"The message is not valid msgpack ({why}).") from exc
     if not isinstance(body, dict):
         raise ProtocolError("The message is not a msgpack map.")
     ident = body.get("id", 0)
@@ -135,10 +138,17 @@ def _number(value: Any, _: Any) -> float:
     return float(value)
 
 
+def _whole(value: Any, _: Any) -> int:
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise TypeError(f"expected an int of 64 bits, got {value!r:.40}")
+    return value
+
+
 def _make_converter() -> Converter:
     converter = Converter(detailed_validation=True)
-    for kind in (int, str, bool):
+    for kind in (str, bool):
         converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook(int, _whole)
     converter.register_structure_hook(float, _number)
     configure_union_passthrough(int | str | bool | None, converter)
     # cattrs takes any iterable for a list and any container for a map: "abc" is neither here.
@@ -168,6 +178,9 @@ def _check(message: m.FromClient) -> None:
     """The limits that types do not say."""
     if isinstance(message, m.Complete):
         _check_complete(message)
+        _check_names(message)
+    elif isinstance(message, m.Hello):
+        _need(len(message.versions) <= m.MAX_VERSIONS, f"Over {m.MAX_VERSIONS} versions.", TooLarge)
     elif isinstance(message, m.Spans):
         _need(len(message.spans) <= m.MAX_SPANS, f"Over {m.MAX_SPANS} spans.", TooLarge)
     elif isinstance(message, m.Cancel):
@@ -175,8 +188,8 @@ def _check(message: m.FromClient) -> None:
 
 
 def _check_complete(c: m.Complete) -> None:
-    _need(0 < c.id < 1 << 63, "`id` must be positive.")
-    _need(c.offset >= 0, "`offset` must not be negative.")
+    _need(c.id > 0, "`id` must be positive.")
+    _need(0 <= c.offset < 1 << 62, "`offset` must be from 0 to 2^62 - 1.")
     _need(len(c.before) <= m.MAX_BEFORE, f"`before` is over {m.MAX_BEFORE} characters.", TooLarge)
     _need(len(c.after) <= m.MAX_AFTER, f"`after` is over {m.MAX_AFTER} characters.", TooLarge)
     _need(len(c.context) <= m.MAX_CONTEXT, f"Over {m.MAX_CONTEXT} context hashes.", TooLarge)
@@ -194,8 +207,16 @@ def _check_complete(c: m.Complete) -> None:
         _check_sampling(c.sampling)
 
 
+def _check_names(c: m.Complete) -> None:
+    """What names something is short: answers and sentences repeat it."""
+    names = [c.document, c.language, c.path, c.prefix_hash, c.model, *c.context]
+    for chunk in c.chunks:
+        names += [chunk.hash, chunk.path, chunk.language]
+    _need(max(map(len, names)) <= m.MAX_NAME, f"A name is over {m.MAX_NAME} characters.", TooLarge)
+
+
 def _check_sampling(s: Sampling) -> None:
     _need(0 <= s.temperature <= 10, "`temperature` must be from 0 to 10.")
     _need(0 < s.top_p <= 1, "`top_p` must be over 0 and at most 1.")
     _need(s.top_k >= 0, "`top_k` must not be negative.")
-    _need(0 <= s.seed < 1 << 63, "`seed` must be from 0 to 2^63 - 1.")
+    _need(s.seed >= 0, "`seed` must be from 0 to 2^63 - 1.")

@@ -16,10 +16,12 @@ MAX_BEFORE = 32_768
 MAX_AFTER = 16_384
 MAX_CONTEXT = 64
 MAX_CHUNK = 65_536
+MAX_NAME = 4_096
 MAX_CANDIDATES = 8
 MAX_TOKENS = 4_096
 MAX_WAITING = 64
 MAX_SPANS = 512
+MAX_VERSIONS = 64
 
 GRACE_S = 0.060
 """How long a superseded run may live, unless its next pass takes longer."""

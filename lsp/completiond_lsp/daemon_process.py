@@ -20,7 +20,7 @@ from completiond.endpoint import holder, parse
 log = logging.getLogger(__name__)
 
 SERVE = (sys.executable, "-P", "-m", "completiond", "serve")
-START_S = 30.0
+START_S = 120.0
 """A daemon that does not answer this long after its start has failed."""
 BACK_OFF_S = (5.0, 30.0, 120.0, 600.0)
 """Pauses after the first failed start, the second, and so on."""

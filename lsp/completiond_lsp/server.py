@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
+from completiond.errors import ProtocolError
 from completiond.version import __version__
 from completiond_lsp import items
 from completiond_lsp import params as read
@@ -184,8 +185,11 @@ async def completion(ls: Server, params: Any) -> types.CompletionList:
     return items.completion_list(found, ls.bridge.encoding, ls.client_name)
 
 
-def accepted(ls: Server, ident: int, candidate: int = 0, characters: int = 0) -> None:
-    ls.bridge.accepted(ident, candidate, characters)
+def accepted(ls: Server, ident: int = 0, candidate: int = 0, characters: int = 0) -> None:
+    try:
+        ls.bridge.accepted(ident, candidate, characters)
+    except ProtocolError as exc:
+        raise JsonRpcInvalidParams(str(exc)) from exc
 
 
 def make_server(target: Target) -> Server:
@@ -231,7 +235,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # pygls logs whole documents, and a traceback for each mistake of a client, which editors copy
     # into their logs; what matters comes through `report_server_error`.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
-    make_server(Target(endpoint=given.endpoint, command=given.daemon_command)).start_io()
+    server = make_server(Target(endpoint=given.endpoint, command=given.daemon_command))
+    try:
+        server.start_io()
+    except (MemoryError, OverflowError):
+        sys.exit("A message of the editor says that it is larger than memory; it cannot be read.")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from completiond.core import Prompt
+from completiond.engine import door
 from completiond.engine.door import Engine, ProcessEngine, Start, ThreadEngine
 from completiond.engine.job import Job
 from completiond.engine_process import load_scripted
@@ -202,9 +203,28 @@ async def test_a_killed_engine_answers_its_runs_and_is_restarted():
         assert (await engine.submit(job(max_tokens=2)).outcome).reason == "length"
 
 
-async def test_an_engine_that_dies_before_it_is_ready_is_given_up(monkeypatch):
-    from completiond.engine import door
+async def test_an_engine_in_a_pass_without_end_is_killed_and_its_runs_are_answered(monkeypatch):
+    monkeypatch.setattr(door, "HUNG_S", 0.2)
+    async with running("process", **SLOW) as engine:
+        run = engine.submit(job())
+        await first_ids(run)
+        first = engine.pid
+        os.kill(first, signal.SIGSTOP)
+        with pytest.raises(EngineDied, match="no answer for"):
+            await run.outcome
+        await engine.ready()
+        assert engine.pid != first
 
+
+async def test_an_engine_that_answers_between_its_passes_is_left_alone(monkeypatch):
+    monkeypatch.setattr(door, "HUNG_S", 0.2)
+    async with running("process", answers=["a" * 400], pass_ms=20.0) as engine:
+        first = engine.pid
+        assert (await engine.submit(job(max_tokens=60)).outcome).reason == "length"
+        assert engine.pid == first
+
+
+async def test_an_engine_that_dies_before_it_is_ready_is_given_up(monkeypatch):
     monkeypatch.setattr(door, "FIRST_BACKOFF_S", 0.0)
     monkeypatch.setattr(door.sys, "executable", "/bin/false")
     engine = ProcessEngine(Start("scripted"))

@@ -18,7 +18,7 @@ from completiond.drafters.recycled import Recycled
 from completiond.drafters.small_model import SmallModel
 from completiond.engine import decode, verify
 from completiond.engine.decode import Decoding
-from completiond.engine.job import Done, Job, Rules
+from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.model import attention
@@ -397,6 +397,23 @@ def test_rewinding_one_token_too_few_is_noticed(
     answer(core, job(prompt=Prompt((*PROMPT[:9], 1, 2, 3))))
     monkeypatch.setattr(Slot, "rewind", one_too_far)
     assert answer(core, job()) != truth
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("no memory\nat all")])
+def test_a_pass_that_fails_ends_its_runs_with_a_reason_and_the_next_one_is_right(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(segments: object) -> None:
+        raise error
+
+    core = core_of(runner)
+    core.admit(job(1), Rules(StopAfter(1 << 30), None), CancelToken())
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "forward", fail)
+        events = core.step()
+    assert [(type(event), event.job) for event in events] == [(Failed, 1)]
+    assert not core.busy and core.stats()["kv_slots"] == 0
+    assert answer(core, job(2)) == plain(runner, job(2))
 
 
 def test_a_run_s_account_adds_up(runner: Runner) -> None:

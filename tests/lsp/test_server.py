@@ -1,6 +1,7 @@
 """Laws of the language server, on a real process and a real socket with a fake daemon behind."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -395,3 +396,25 @@ async def test_an_editor_without_ghost_text_gets_a_popup_item_if_it_wants_one(
             assert item["textEdit"] == {"range": span((0, 4), (0, 8)), "newText": "print(1)"}
             reply = await editor.request("textDocument/completion", inline(-1, 8))
             assert reply["error"]["code"] == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("arguments", [None, ["a"], [[1]], [1 << 70], [1, 2, 3, 4]])
+async def test_an_acceptance_that_makes_no_sense_is_refused_without_a_traceback(
+    endpoint: str, arguments: Any
+) -> None:
+    with FakeDaemon(endpoint, lambda _: ["foo"]):
+        async with Editor(endpoint=endpoint) as editor:
+            editor.open("x = ")
+            await answered(editor, 0, 4)
+            sent = {"command": "completiond.accepted", "arguments": arguments}
+            reply = await editor.request("workspace/executeCommand", sent)
+            assert "traceback" not in json.dumps(reply)
+    assert editor.stderr == b""
+
+
+async def test_a_message_larger_than_memory_ends_the_bridge_with_one_sentence() -> None:
+    async with Editor(endpoint="ipc:///nowhere/d.sock") as editor:
+        assert editor.process.stdin is not None
+        editor.process.stdin.write(b"Content-Length: 99999999999999\r\n\r\n{")
+        assert await asyncio.wait_for(editor.process.wait(), GONE_S) == 1
+    assert editor.stderr.count(b"\n") == 1 and b"larger than memory" in editor.stderr

@@ -83,8 +83,12 @@ CHUNK = {"hash": "h", "path": "p", "language": "l", "text": ""}
             {"chunks": [CHUNK | {"text": "x" * 65_536}]},
             {"chunks": [CHUNK | {"text": "x" * 65_537}]},
         ),
+        ({"document": "d" * 4_096}, {"document": "d" * 4_097}),
+        ({"model": "m" * 4_096}, {"model": "m" * 4_097}),
+        ({"context": ["h" * 4_096]}, {"context": ["h" * 4_097]}),
+        ({"chunks": [CHUNK | {"path": "p" * 4_096}]}, {"chunks": [CHUNK | {"path": "p" * 4_097}]}),
     ],
-    ids=["before", "after", "context", "chunks", "chunk text"],
+    ids=["before", "after", "context", "chunks", "chunk text", "document", "model", "hash", "path"],
 )
 def test_text_over_a_limit_is_too_large(fits: dict[str, Any], breaks: dict[str, Any]) -> None:
     codec.decode_from_client(wire(**fits))
@@ -147,6 +151,24 @@ def test_spans_over_the_limit_are_too_large() -> None:
     codec.decode_from_client(codec.encode(m.Spans([span] * 512)))
     with pytest.raises(TooLarge):
         codec.decode_from_client(codec.encode(m.Spans([span] * 513)))
+
+
+def test_versions_over_the_limit_are_too_large() -> None:
+    codec.decode_from_client(codec.encode(m.Hello([1] * 64)))
+    with pytest.raises(TooLarge):
+        codec.decode_from_client(codec.encode(m.Hello([1] * 65)))
+
+
+@pytest.mark.parametrize("field", ["id", "version", "offset", "max_tokens", "n"])
+@pytest.mark.parametrize("number", [1 << 63, (1 << 64) - 1])
+def test_a_number_that_an_answer_could_not_hold_is_refused(field: str, number: int) -> None:
+    with pytest.raises(ProtocolError):
+        codec.decode_from_client(wire(**{field: number}))
+
+
+def test_a_number_over_64_bits_is_refused_by_encode() -> None:
+    with pytest.raises(ProtocolError, match="64 bits"):
+        codec.encode(replace(ASK, version=1 << 64))
 
 
 def test_a_message_over_the_limit_is_too_large_both_ways() -> None:
@@ -292,6 +314,7 @@ def test_readme_states_the_limits_of_the_code() -> None:
     for limit in (m.MAX_BEFORE, m.MAX_AFTER, m.MAX_CONTEXT, m.MAX_CHUNK, m.MAX_TOKENS):
         assert f"{limit:,}" in limits
     assert f"| {m.MAX_WAITING} |" in limits and f"| {m.MAX_SPANS} |" in limits
+    assert f"| {m.MAX_NAME:,} characters |" in limits and f"| {m.MAX_VERSIONS} |" in limits
     assert f"1 to {m.MAX_CANDIDATES}" in limits
     assert f"{m.MAX_MESSAGE >> 20} MiB" in limits and f"{m.MAX_FRAME >> 20} MiB" in limits
     assert f"# The wire, version {m.VERSION}\n" in README
