@@ -1,7 +1,8 @@
 """Attention of one packed pass: each segment against its own slot, under its own ancestor mask.
 
 Knows slots and tensors; knows no weights. Query heads that share a key head are folded into the
-query length, which keeps scaled_dot_product_attention on its fast path with a mask.
+query length. On a CPU a token's result is the same to the bit in a pass of any width, so that
+chunks, chains and what else is computed beside it cannot change an answer.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from completiond.model.kv_cache import Slot
 
@@ -60,6 +61,10 @@ class Pack:
             start += len(s.ids)
         return rows
 
+    @property
+    def _exact(self) -> bool:
+        return self.segments[0].slot.shape.device.type == "cpu"
+
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float, window: int | None
     ) -> Tensor:
@@ -67,25 +72,61 @@ class Pack:
         out, start = [], 0
         for index, s in enumerate(self.segments):
             end = start + len(s.ids)
-            keys, values = s.slot.write(layer, k[:, start:end], v[:, start:end])
+            columns = _columns(len(s.slot) + len(s.ids)) if self._exact else None
+            keys, values = s.slot.write(layer, k[:, start:end], v[:, start:end], columns)
             mask = self._mask(index, window or 0, q.shape[0] // k.shape[0])
-            out.append(_folded(q[:, start:end], keys, values, mask, scale))
+            mixed = _exactly if columns else _folded
+            out.append(mixed(q[:, start:end], keys, values, mask, scale))
             start = end
         return out[0] if len(out) == 1 else torch.cat(out)
 
     def _mask(self, index: int, window: int, groups: int) -> Tensor | None:
-        """[groups·n, L+n] additive mask; None where everything is seen."""
+        """[groups·n, L+n] additive mask; None where everything is seen.
+
+        On a CPU it is never None, and larger: [rows, columns] as `_exactly` wants them.
+        """
         key = (index, window)
         if key not in self._masks:
-            segment, depths = self.segments[index], self._depths[index]
-            visible = _visible(segment, depths, window)
-            self._masks[key] = None if visible is None else self._additive(visible, groups, segment)
+            segment = self.segments[index]
+            visible = _visible(segment, self._depths[index], window)
+            if self._exact:
+                self._masks[key] = self._padded(visible, groups)
+            elif len(segment.ids) > 1 or window:
+                mask = torch.zeros(visible.shape, dtype=self._dtype)
+                mask = mask.masked_fill_(~visible, -torch.inf).repeat(groups, 1)
+                self._masks[key] = mask.to(segment.slot.shape.device)
+            else:
+                self._masks[key] = None
         return self._masks[key]
 
-    def _additive(self, visible: Tensor, groups: int, segment: Segment) -> Tensor:
-        mask = torch.zeros(visible.shape, dtype=self._dtype)
-        mask.masked_fill_(~visible, -torch.inf)
-        return mask.repeat(groups, 1).to(segment.slot.shape.device)
+    def _padded(self, visible: Tensor, groups: int) -> Tensor:
+        n, seen = visible.shape
+        mask = torch.full((n, _columns(seen)), -torch.inf, dtype=self._dtype)
+        mask[:, :seen].masked_fill_(visible, 0)
+        return pad(mask.repeat(groups, 1), (0, 0, 0, max(0, LEAST_ROWS - groups * n)))
+
+
+COLUMN_STEP, LEAST_COLUMNS, LEAST_ROWS = 64, 512, 4
+"""Shapes from which on a matrix product of torch's CPU build sums each element in one order,
+whatever else it computes: found by trying every width and length, and kept by a test."""
+
+
+def _columns(seen: int) -> int:
+    """How many stored tokens are multiplied for `seen` of them; the rest is masked, to the bit."""
+    return max(LEAST_COLUMNS, -(-seen // COLUMN_STEP) * COLUMN_STEP)
+
+
+def _exactly(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """q [Hq, n, D], k and v [Hkv, columns, D], mask [rows, columns] → [n, Hq, D].
+
+    A row's result does not depend on n, nor on how much is stored behind what it sees.
+    """
+    assert mask is not None, "columns behind the text must be masked"
+    heads, n, width = q.shape
+    rows = heads // k.shape[0] * n
+    folded = pad(q.reshape(k.shape[0], rows, width), (0, 0, 0, len(mask) - rows))
+    weights = torch.baddbmm(mask, folded, k.transpose(1, 2), alpha=scale).softmax(-1)
+    return torch.bmm(weights, v)[:, :rows].reshape(heads, n, width).transpose(0, 1)
 
 
 def _folded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -105,11 +146,9 @@ def _depths(segment: Segment) -> list[int]:
     return depths
 
 
-def _visible(segment: Segment, depths: list[int], window: int) -> Tensor | None:
+def _visible(segment: Segment, depths: list[int], window: int) -> Tensor:
     """[n, L+n] bool: the cached text and the ancestors, at most `window` positions back."""
     n, past = len(segment.ids), len(segment.slot)
-    if n == 1 and (not window or past < window):
-        return None
     own = _ancestors(segment.parents, n)
     visible = torch.cat([torch.ones(n, past, dtype=torch.bool), own], 1)
     if window:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from completiond.errors import Overloaded
 
-GROWTH = 256
+GROWTH = 512
 """Tokens by which a slot's storage grows, so that a decode step seldom copies it."""
 
 
@@ -76,13 +76,19 @@ class Slot:
             grown[:, :, :, : len(self.ids)] = self._kv[:, :, :, : len(self.ids)]
             self._kv = grown
 
-    def write(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Store k, v [heads, n, width] behind the length; the layer's [heads, L+n, width] each."""
+    def write(
+        self, layer: int, k: Tensor, v: Tensor, columns: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Store k, v [heads, n, width] behind the length; the layer's [heads, L+n, width] each.
+
+        With `columns`, that many instead, within the capacity: what lies behind L+n is finite.
+        """
         start, end = len(self.ids), len(self.ids) + k.shape[1]
         stored = self._kv[layer]
         stored[0, :, start:end] = k
         stored[1, :, start:end] = v
-        return stored[0, :, :end], stored[1, :, :end]
+        seen = columns or end
+        return stored[0, :, :seen], stored[1, :, :seen]
 
     def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
         """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""

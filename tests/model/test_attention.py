@@ -119,3 +119,30 @@ def test_wanted_rows_are_counted_across_segments() -> None:
         torch.float64,
     )
     assert pack.logit_rows == [0, 2, 6]
+
+
+@pytest.mark.parametrize(("heads", "kv_heads", "width"), [(14, 2, 64), (8, 8, 64), (9, 3, 32)])
+@pytest.mark.parametrize("past", [0, 62, 255, 319, 511, 512, 700])
+def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
+    heads: int, kv_heads: int, width: int, past: int
+) -> None:
+    """The promise that chunks, chains and neighbours change no answer rests on this."""
+    shape = KVShape(1, kv_heads, width, torch.float32, torch.device("cpu"))
+    q, k, v = (
+        torch.randn(h, past + 40, width, generator=torch.Generator().manual_seed(h + past))
+        for h in (heads, kv_heads, kv_heads)
+    )
+
+    def rows(widths: list[int]) -> torch.Tensor:
+        slot, out = Slot(shape), []
+        for n in [past, *widths] if past else widths:
+            start, end = len(slot), len(slot) + n
+            pack = Pack([Segment(slot, [0] * n)], torch.float32)
+            parts = (x[:, start:end] for x in (q, k, v))
+            out.append(pack.attend(0, *parts, scale=width**-0.5, window=None))
+            slot.keep([0] * n, range(n))
+        return torch.cat(out)[past:]
+
+    alone = rows([1] * 40)
+    for widths in ([40], [8] * 5, [3, 37], [31, 1, 8]):
+        assert torch.equal(rows(widths), alone)

@@ -1,0 +1,48 @@
+"""The product's promise on the real small model and the default kernel."""
+
+from pathlib import Path
+
+import pytest
+
+from completiond.config import load
+from completiond.core import CancelToken, Prompt, Sampling
+from completiond.engine.job import Done, Job, Rules
+from completiond.engine.load import load_core
+from completiond.model import store
+from completiond.prompt.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.model
+
+
+class Never:
+    def step(self, ids: object) -> None:
+        return None
+
+
+def test_speculation_chunks_and_neighbours_change_no_token_of_the_real_model() -> None:
+    """Bit for bit on int8: the same ids with and without drafts, in passes of any width."""
+    files = store.resolve("qwen2.5-coder-0.5b")
+    core = load_core(load({"engine.kernel": "int8", "engine.device": "cpu"}), files)
+    drafters = core.decoding.drafters
+    encode = Tokenizer.load(files.directory).encode
+    sources = sorted(Path(__file__).parents[2].glob("completiond/*.py"))
+    texts = [path.read_text(encoding="utf-8")[300:1500] for path in sources]
+    prompts = [tuple(encode(text)) for text in texts if len(text) > 1000][:8]
+
+    def answers(draft: bool, rows: int, together: bool, sampling: Sampling) -> list[list[int]]:
+        core.decoding.drafters = drafters if draft else []
+        done: dict[int, list[int]] = {}
+        for number, prompt in enumerate(prompts):
+            core.size.rows = rows
+            core.cache.forget(str(number))
+            job = Job(number, str(number), "", Prompt(prompt), 24, sampling)
+            core.admit(job, Rules(Never(), None), CancelToken())
+            while core.busy and (not together or number == len(prompts) - 1):
+                ended = [event for event in core.step() if isinstance(event, Done)]
+                done |= {event.job: event.outcome.ids for event in ended}
+        return [done[number] for number in range(len(prompts))]
+
+    for sampling in (Sampling(), Sampling(temperature=0.8, seed=7)):
+        plain = answers(False, 16, False, sampling)
+        assert answers(True, 48, False, sampling) == plain
+        assert answers(True, 24, True, sampling) == plain
