@@ -122,9 +122,13 @@ class Client:
         self._sent = 0.0
 
     def ask(self) -> None:
-        """The next key: the line grows by one character, then starts again."""
+        """The next key: the line grows by one character, then another line is begun.
+
+        No earlier answer fits a line of another number, nor does any say what is typed next, so
+        that each request reaches the engine.
+        """
         self._asked += 1
-        typed = "\n    " + "value_name"[: self._asked % 10]
+        typed = f"\n    line_{self._asked // 10}_" + "qwxzjkvyqw"[: self._asked % 10]
         request = m.Complete(
             self._asked, self._document, self._asked, self._texts.before + typed, self._texts.after
         )

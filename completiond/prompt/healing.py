@@ -24,6 +24,7 @@ class VocabularyIndex:
         spelled = [(token_bytes(i), i) for i in range(vocab_size)]
         ordered = sorted(pair for pair in spelled if pair[0])
         self._keys = [key for key, _ in ordered]
+        self._longest = max(map(len, self._keys), default=0)
         self._ids: NDArray[np.int64] = np.array([i for _, i in ordered], dtype=np.int64)
         self._kept: OrderedDict[bytes, array[int]] = OrderedDict()
 
@@ -37,7 +38,7 @@ class VocabularyIndex:
         return found
 
     def _search(self, text: bytes) -> "array[int]":
-        shorter = [self._equal(text[:n]) for n in range(1, len(text))]
+        shorter = [self._equal(text[:n]) for n in range(1, min(len(text), self._longest + 1))]
         start = bisect_left(self._keys, text)
         end = bisect_left(self._keys, _after(text), start) if _after(text) else len(self._keys)
         found = np.sort(np.concatenate([*shorter, self._ids[start:end]]))
