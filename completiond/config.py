@@ -91,7 +91,8 @@ class Completion:
     max_tokens: int = 64
     max_ms: int = 10_000
     layout: str = "line"
-    """Where the prompt is split: `line` (start of the cursor's line, healed) or `cursor`."""
+    """Where the prompt is split: `line` (start of the cursor's line, healed), `long` (stays at an
+    earlier line while one types on, healed) or `cursor`."""
     prefix_tokens: int = 1536
     suffix_tokens: int = 512
 
@@ -192,7 +193,7 @@ def _refuse(value: Any) -> str:
 _CHOICES = {
     ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
     ("engine", "speculation"): {"auto", "off", "lookup", "small_model"},
-    ("completion", "layout"): {"line", "cursor"},
+    ("completion", "layout"): {"line", "long", "cursor"},
 }
 _RANGES = {
     ("model", "context"): (64, 1 << 20),

@@ -187,7 +187,10 @@ class Flights:
             started = time.monotonic_ns()
             ticket = work.ticket
             work.built = self._prompts.builder.build(
-                ticket.snapshot, ticket.chunks, max_tokens=work.max_tokens
+                ticket.snapshot,
+                ticket.chunks,
+                max_tokens=work.max_tokens,
+                kept=_kept(work.buffer.flight, ticket.snapshot),
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built
@@ -237,6 +240,15 @@ class Flights:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
         return stopping.trim(text, flight.built.stop, reason)
+
+
+def _kept(flight: Flight | None, now: Snapshot) -> str | None:
+    """The text before the last prompt's anchor, where window and text after the cursor stayed."""
+    if flight is None:
+        return None
+    old = flight.snapshot
+    same = (old.offset, old.prefix_hash, old.after) == (now.offset, now.prefix_hash, now.after)
+    return flight.built.prefix if same else None
 
 
 def _typed(flight: Flight, now: Snapshot) -> str | None:

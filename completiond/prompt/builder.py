@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from completiond import config
 from completiond.core import Prompt, Segment, SegmentKind, Snapshot
 from completiond.prompt import stopping
+from completiond.prompt.anchor import Split, line_anchor, split_at
 from completiond.prompt.templates import Template, comment, relative
 from completiond.prompt.tokenizer import AnyTokenizer, without_surrogates
 
@@ -20,12 +21,8 @@ EDGE_STEP = 256
 """Tokens by which the left edge of the prefix moves."""
 PIECE = 1024
 """Characters of text that are encoded together, up to the next line start."""
-TYPED_CHARS = 384
-"""A longer line is split inside, so that what is encoded at each key stays short."""
 TYPED_TOKENS = 128
-"""Room for the typed part; a line of more (emoji, ideographs) goes into the prefix."""
-HEALED_CHARS = 32
-"""A very long word is taken back from a multiple of this on, so that its cut stays too."""
+"""Room for the typed part; more of it goes into the prefix, and the split moves."""
 HEALED_TOKENS = 64
 SENTINELS = 4
 """BOS and three sentinels: what a prompt costs without any text."""
@@ -48,21 +45,18 @@ class ChunkLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A prompt and what its run needs. `max_tokens` counts the healed part too."""
+    """A prompt and what its run needs. `max_tokens` counts the healed part too.
+
+    `prefix` is the text before the anchor, as long as the window has it: the next prompt of the
+    buffer may keep it.
+    """
 
     prompt: Prompt
     stop: dict[str, Any]
-    typed: str
-    healed: str
-    max_tokens: int
-
-
-class Split(NamedTuple):
-    """The text before the cursor: prefix + typed + healed."""
-
     prefix: str
     typed: str
     healed: str
+    max_tokens: int
 
 
 class _Budget(NamedTuple):
@@ -108,7 +102,8 @@ class PromptBuilder:
         self._template = template
         self._context = context
         self._completion = completion
-        self._healing = completion.layout == "line"
+        self._healing = completion.layout != "cursor"
+        self._long = completion.layout == "long"
         template_ids = template.stop_ids(tokenizer) if template else []
         self._stop_ids = sorted({*template_ids, *eos_ids})
         files = template.files if template else None
@@ -118,19 +113,28 @@ class PromptBuilder:
         self._inside = bool(self._marked and files and files.inside)
 
     def build(
-        self, snapshot: Snapshot, chunks: Sequence[ChunkLike] = (), *, max_tokens: int
+        self,
+        snapshot: Snapshot,
+        chunks: Sequence[ChunkLike] = (),
+        *,
+        max_tokens: int,
+        kept: str | None = None,
     ) -> Built:
-        """The prompt at the cursor of `snapshot`; with its answer it fits into the context."""
+        """The prompt at the cursor of `snapshot`; with its answer it fits into the context.
+
+        `kept` is the `prefix` of the buffer's last prompt, if the text after the cursor is still
+        the same: in the layout `long` the anchor then stays where it was while it can.
+        """
         before, after = around(snapshot)
         budget = self._budget(max_tokens)
-        split = self._split(_whole_lines(before, snapshot), budget.typed)
+        split = self._split(_whole_lines(before, snapshot), budget.typed, kept)
         files = self._files(snapshot, chunks, budget.chunks) if chunks else []
         suffix = self._beginning(after, budget.suffix)
         assembly = self._lay_out(split, suffix, files, budget.prefix)
-        healing = min(budget.healed, len(self._tokenizer.encode(split.healed)))
+        healing = min(budget.healed, self._tokens(split.healed))
         stop = stopping.rule(before, after, healed=split.healed, stop_ids=self._stop_ids)
         prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
-        return Built(prompt, stop, split.typed, split.healed, budget.answer + healing)
+        return Built(prompt, stop, *split, budget.answer + healing)
 
     def _budget(self, max_tokens: int) -> _Budget:
         """An answer gets half of the context at most: the prompt is never pruned to nothing."""
@@ -142,15 +146,19 @@ class PromptBuilder:
         typed = min(TYPED_TOKENS, before // 2) if self._healing else 0
         return _Budget(room - suffix - before, before - typed, typed, suffix, healed, answer)
 
-    def _split(self, before: str, limit: int) -> Split:
+    def _split(self, before: str, limit: int, kept: str | None) -> Split:
         if not self._healing:
             return Split(before, "", "")
-        anchor = _anchor(before)
-        healed = taken_back(before[anchor:])
-        end = len(before) - len(healed)
-        if len(self._tokenizer.encode(before[anchor:end])) > limit:
-            anchor = end
-        return Split(before[:anchor], before[anchor:end], healed)
+        stays = self._long and kept is not None and before.startswith(kept)
+        for anchor in [*([len(kept or "")] if stays else []), line_anchor(before)]:
+            split = split_at(before, anchor)
+            # Eight characters a token are more than code has: no need to encode a long text.
+            if len(split.typed) <= 8 * limit and self._tokens(split.typed) <= limit:
+                return split
+        return Split(before[: len(before) - len(split.healed)], "", split.healed)
+
+    def _tokens(self, text: str) -> int:
+        return len(self._tokenizer.encode(text))
 
     def _lay_out(
         self, split: Split, suffix: Sequence[int], files: Sequence[list[int]], room: int
@@ -277,39 +285,6 @@ def _lf(text: str) -> str:
 def _whole_lines(before: str, snapshot: Snapshot) -> str:
     """Without the half line at the edge of the window, if it is of a usual length."""
     return before[before.find("\n", 0, PIECE) + 1 :] if snapshot.offset else before
-
-
-def _anchor(before: str) -> int:
-    """The start of the cursor's line, or a word start inside a very long one."""
-    start = before.rfind("\n") + 1
-    steps = (len(before) - start) // TYPED_CHARS
-    if not steps:
-        return start
-    at = start + steps * TYPED_CHARS
-    earliest = at - HEALED_CHARS
-    while at > earliest and _in_word(before[at - 1]):
-        at -= 1
-    return at if at > earliest else start + steps * TYPED_CHARS
-
-
-def taken_back(typed: str) -> str:
-    """The unfinished word at the end and the blanks before it, of an indentation only the last.
-
-    A vocabulary writes `    if` as three blanks and ` if`: behind four blanks the model would go
-    on with a fifth.
-    """
-    at = len(typed)
-    while at and _in_word(typed[at - 1]):
-        at -= 1
-    stem = typed[:at].rstrip(" \t")
-    healed = typed[len(stem) :] if stem else typed[max(0, at - 1) :]
-    if len(healed) >= 2 * HEALED_CHARS:
-        healed = healed[(len(healed) // HEALED_CHARS - 1) * HEALED_CHARS :]
-    return healed
-
-
-def _in_word(char: str) -> bool:
-    return char == "$" or ("a" + char).isidentifier()
 
 
 def pieces(text: str) -> Iterator[str]:

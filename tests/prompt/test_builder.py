@@ -11,7 +11,8 @@ from vocabularies import NAMES, awkward, real
 
 from completiond.config import Completion
 from completiond.core import Snapshot
-from completiond.prompt.builder import Built, PromptBuilder, taken_back
+from completiond.prompt.anchor import taken_back
+from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.templates import choose
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer
 from completiond.protocol.messages import Chunk
@@ -60,7 +61,7 @@ def lf(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("layout", ["line", "cursor"])
+@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
 def test_the_parts_of_a_prompt_are_the_text(name: str, layout: str) -> None:
     tokenizer = real(name)
     build = builder(tokenizer, layout=layout).build
@@ -242,7 +243,7 @@ def test_a_key_changes_only_the_end_of_the_prompt(name: str) -> None:
     assert max(fresh) <= 4
 
 
-@pytest.mark.parametrize("layout", ["line", "cursor"])
+@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
 def test_the_left_edge_stays_for_most_keys(layout: str) -> None:
     tokenizer = real("starcoder")
     build = builder(tokenizer, layout=layout).build

@@ -1,0 +1,60 @@
+"""Where the text before the cursor is split: what stays, what was typed since, what is taken back.
+
+Pure functions of text; knows no tokens. What is before the anchor, and the suffix behind it, stays
+in the KV cache while the anchor stays; the typed part costs one or two new tokens a key.
+"""
+
+from typing import NamedTuple
+
+TYPED_CHARS = 384
+"""A longer line is split inside, so that what is encoded at each key stays short."""
+HEALED_CHARS = 32
+"""A very long word is taken back from a multiple of this on, so that its cut stays too."""
+
+
+class Split(NamedTuple):
+    """The text before the cursor: prefix + typed + healed."""
+
+    prefix: str
+    typed: str
+    healed: str
+
+
+def split_at(before: str, anchor: int) -> Split:
+    """The split with `before[:anchor]` as the prefix; what is taken back lies on the last line."""
+    healed = taken_back(before[max(anchor, before.rfind("\n") + 1) :])
+    end = len(before) - len(healed)
+    return Split(before[:anchor], before[anchor:end], healed)
+
+
+def line_anchor(before: str) -> int:
+    """The start of the cursor's line, or a word start inside a very long one."""
+    start = before.rfind("\n") + 1
+    steps = (len(before) - start) // TYPED_CHARS
+    if not steps:
+        return start
+    at = start + steps * TYPED_CHARS
+    earliest = at - HEALED_CHARS
+    while at > earliest and _in_word(before[at - 1]):
+        at -= 1
+    return at if at > earliest else start + steps * TYPED_CHARS
+
+
+def taken_back(typed: str) -> str:
+    """The unfinished word at the end and the blanks before it, of an indentation only the last.
+
+    A vocabulary writes `    if` as three blanks and ` if`: behind four blanks the model would go
+    on with a fifth.
+    """
+    at = len(typed)
+    while at and _in_word(typed[at - 1]):
+        at -= 1
+    stem = typed[:at].rstrip(" \t")
+    healed = typed[len(stem) :] if stem else typed[max(0, at - 1) :]
+    if len(healed) >= 2 * HEALED_CHARS:
+        healed = healed[(len(healed) // HEALED_CHARS - 1) * HEALED_CHARS :]
+    return healed
+
+
+def _in_word(char: str) -> bool:
+    return char == "$" or ("a" + char).isidentifier()
