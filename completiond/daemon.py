@@ -27,6 +27,7 @@ from completiond.errors import (
     UnknownModel,
 )
 from completiond.flights import Flight, Flights, Prompts, Work, prompts_of
+from completiond.footprint import return_free_memory
 from completiond.keys import server_keys
 from completiond.protocol import codec
 from completiond.protocol import messages as m
@@ -71,6 +72,7 @@ class Daemon:
         """
         await self._engine.start()
         made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
+        return_free_memory()  # a tokenizer is parsed from a large text
         self._flights = Flights(self._engine, made, self._taken)
 
     async def serve(self) -> None:

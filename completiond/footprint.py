@@ -1,6 +1,7 @@
 """What this process holds of the machine: resident memory and open files. Knows nothing of ours."""
 
 import ctypes
+import mmap
 import os
 import resource
 import sys
@@ -24,6 +25,17 @@ def return_free_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def forget_mapped(address: int, size: int) -> None:
+    """Let go of a mapped file's pages that nobody wrote to; what is needed is read again."""
+    if sys.platform == "linux":
+        page = os.sysconf("SC_PAGESIZE")
+        start = -(-address // page) * page
+        length = (address + size - start) // page * page
+        if length > 0:
+            libc = ctypes.CDLL(None, use_errno=True)
+            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_DONTNEED)
 
 
 def allow_many_files() -> None:

@@ -16,6 +16,7 @@ from completiond.drafters.small_model import SmallModel
 from completiond.engine.decode import Decoding
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
+from completiond.footprint import return_free_memory
 from completiond.model import vocabulary
 from completiond.model.attention import Segment
 from completiond.model.checkpoint import ModelFiles
@@ -47,6 +48,7 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
             files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
         )
         drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
+    return_free_memory()
     set_threads(config.engine.threads)
     trial = time_passes(runner)
     target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, rms_norm, silu
 
 from completiond.errors import ModelCorrupt, ModelUnsupported
+from completiond.footprint import forget_mapped
 from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, Product, product
@@ -99,13 +100,14 @@ class FusedDecoder:
         self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, torch.float32, cpu)
         read = _Weights(directory)
         table = (shape.vocab, shape.hidden)
-        self._table = read("model.embed_tokens.weight", *table).clone()  # as it is stored
+        self._table = read("model.embed_tokens.weight", *table)  # mapped: few rows are ever used
         self._layers = [self._read_layer(read, f"model.layers.{i}") for i in range(shape.layers)]
         self._norm = read("model.norm.weight", shape.hidden).float()
         head = self._table if shape.tied else read("lm_head.weight", *table)
         self._head = product(head, kernel)
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
+        read.let_go()
 
     def __call__(
         self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
@@ -209,3 +211,9 @@ class _Weights:
             )
         tensor: Tensor = found
         return tensor
+
+    def let_go(self) -> None:
+        """Weights were packed from the mapped files; what is still used is read again."""
+        for name, opened in self._file_of.items():
+            mapped = opened.get_tensor(name)
+            forget_mapped(mapped.data_ptr(), mapped.nbytes)
