@@ -123,11 +123,14 @@ async def test_fills_a_gap(served: Served) -> None:
 async def test_the_next_key_reuses_what_was_computed(served: Served) -> None:
     async with client_of(served) as client:
         await client.complete(ask(client, LONG + BEFORE, AFTER), timeout=ANSWER_S)
-        again = await client.complete(
+        fits = await client.complete(
             ask(client, LONG + BEFORE + " ", AFTER, version=2), timeout=ANSWER_S
         )
-    assert again.candidates[0].text == "+ second"
-    assert again.tokens["reused"] > 0
+        other = await client.complete(
+            ask(client, LONG + BEFORE + " -", AFTER, version=3), timeout=ANSWER_S
+        )
+    assert fits.candidates[0].text == "+ second" and fits.tokens["passes"] == 0
+    assert other.tokens["passes"] > 0 and other.tokens["reused"] > 0
 
 
 def test_the_command_line_completes_in_place(served: Served, tmp_path: Path) -> None:
