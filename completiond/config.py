@@ -157,16 +157,16 @@ def _split_env(name: str) -> tuple[str, str]:
 def _put(tree: dict[str, dict[str, Any]], section: str, key: str, value: Any, source: str) -> None:
     sections = {f.name: f.default_factory for f in fields(Config)}
     if section not in sections:
-        raise ConfigError(f"{source}: unknown section [{section}]{_near(section, sections)}.")
+        raise ConfigError(f"{source}: unknown section [{section}]{_near(section, sections)}")
     known = {f.name: f.type for f in fields(sections[section])}  # type: ignore[arg-type]
     if key not in known:
-        raise ConfigError(f"{source}: unknown key `{section}.{key}`{_near(key, known)}.")
+        raise ConfigError(f"{source}: unknown key `{section}.{key}`{_near(key, known)}")
     tree.setdefault(section, {})[key] = _parse(value, known[key], f"{source}: {section}.{key}")
 
 
 def _near(word: str, known: Mapping[str, Any]) -> str:
     close = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean `{close[0]}`?" if close else f"; known are {', '.join(known)}"
+    return f"; did you mean `{close[0]}`?" if close else f"; known are {', '.join(known)}."
 
 
 def _parse(value: Any, kind: Any, where: str) -> Any:

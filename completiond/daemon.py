@@ -6,6 +6,7 @@ a request is settled in one place (`Sessions.settle`), and whoever settles it se
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections import Counter
@@ -182,7 +183,8 @@ class Daemon:
 
     async def _status(self, client: bytes, asked: m.AskStatus) -> None:
         stats = await self._engine.stats()
-        own = {f"daemon {name}": count for name, count in self.counts.items()}
+        own: dict[str, Any] = {f"daemon {name}": n for name, n in self.counts.items()}
+        own["pid"] = os.getpid()
         status = m.Status(
             id=asked.id,
             state=self.state,

@@ -57,7 +57,7 @@ def daemon(*arguments: str, script: str = SCRIPT) -> Iterator[subprocess.Popen[s
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        while "Ctrl-C stops it." not in (line := process.stdout.readline()):
+        while "stops it." not in (line := process.stdout.readline()):
             assert line, process.stderr and process.stderr.read()
         yield process
     finally:

@@ -12,7 +12,7 @@ from completiond.commands import options
 from completiond.commands.daemon_client import connected
 from completiond.commands.machine import gpus, memory, processor
 from completiond.commands.models import installed_draft
-from completiond.commands.serve import device_line
+from completiond.commands.serve import device_line, passes_line
 from completiond.commands.terminal import facts, gigabytes, out, waiting
 from completiond.config import Config, cache_dir
 from completiond.errors import CompletiondError, NoDaemon
@@ -113,7 +113,7 @@ def _model(config: Config) -> list[str]:
             ("device", device_line(info)),
             ("speculation", ", ".join(info["drafters"]) or "off"),
             ("loaded in", f"{loaded_s:.1f} s"),
-            ("one pass", ", ".join(f"{n} rows {ms} ms" for n, ms in info["pass_ms"].items())),
+            ("one pass", passes_line(info)),
             ("32 tokens", _timing(answer)),
             ("self-test", verdict),
         ]

@@ -6,6 +6,8 @@ import typer
 
 from completiond import keys
 from completiond.commands.terminal import facts, out
+from completiond.endpoint import parse
+from completiond.errors import TransportError
 
 app = typer.Typer(
     help="Keys for daemons that listen on tcp. The default endpoint needs none.",
@@ -49,5 +51,7 @@ def trust(
     key: Annotated[str, typer.Argument(help="The daemon's public key.", show_default=False)],
 ) -> None:
     """Remember the public key of a daemon on another machine."""
+    if parse(endpoint).path is not None:
+        raise TransportError("Keys are for daemons on tcp://HOST:PORT; a socket file needs none.")
     keys.trust(endpoint, key)
     out.print(f"Clients here know the daemon at {endpoint}.")

@@ -79,21 +79,26 @@ def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:
 
 def _banner(ready: ReadyLike) -> None:
     info = ready.info
-    passes = [f"{rows} rows {ms:.0f} ms" for rows, ms in info.get("pass_ms", {}).items()]
     out.print(f"[bold]completiond {__version__} serves {ready.model}[/]")
     facts(
         [
             ("device", device_line(info)),
             ("draft", str(info.get("draft", ""))),
             ("speculation", ", ".join(info.get("drafters", ())) or "off"),
-            ("passes", ", ".join(passes).replace("1 rows", "1 row", 1)),
+            ("passes", passes_line(info)),
             ("context", f"{info['context']} tokens"),
             ("endpoint", ready.endpoint),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
             ("try", "completiond complete FILE:LINE:COL"),
         ]
     )
-    out.print("Ctrl-C stops it.", style="dim")
+    out.print("Ctrl-C stops it." if out.is_terminal else "SIGTERM stops it.", style="dim")
+
+
+def passes_line(info: Mapping[str, Any]) -> str:
+    """What passes of some widths took at the start."""
+    passes = [f"{rows} rows {ms:.0f} ms" for rows, ms in info.get("pass_ms", {}).items()]
+    return ", ".join(passes).replace("1 rows", "1 row", 1)
 
 
 def device_line(info: Mapping[str, Any]) -> str:

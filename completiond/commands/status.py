@@ -66,6 +66,7 @@ def _show(found: m.Status) -> None:
             ("device", device_line(engine | {"device": found.device})),
             ("draft", str(engine.get("draft", ""))),
             ("speculation", ", ".join(engine.get("drafters", ()))),
+            ("process", str(engine.get("pid", ""))),
             ("up", _duration(found.uptime_s)),
             ("clients", str(found.clients)),
             ("requests", _requests(found)),

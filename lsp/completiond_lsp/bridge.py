@@ -216,7 +216,8 @@ class Bridge:
         if (completion.position, completion.version) != (ask.typed.start, ask.version):
             return []
         ask.candidates = completion.candidates
-        buffer.shown = ask
+        if completion.reason != "timeout":  # half an answer is no reason not to ask again
+            buffer.shown = ask
         return _items(buffer.document, ask)
 
     def accepted(self, ident: int, candidate: int, characters: int) -> None:

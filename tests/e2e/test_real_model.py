@@ -65,7 +65,7 @@ def serve(directory: Path) -> Served:
     command = [sys.executable, "-m", "completiond", "serve", "--model", MODEL]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    while "Ctrl-C stops it." not in (line := process.stdout.readline()):
+    while "stops it." not in (line := process.stdout.readline()):
         assert line, "the daemon ended before it was ready"
     return Served(process, endpoint, environ)
 
