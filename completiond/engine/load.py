@@ -16,6 +16,7 @@ from completiond.drafters.small_model import SmallModel
 from completiond.engine.decode import Decoding
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
+from completiond.engine.threads import Threads
 from completiond.footprint import return_free_memory
 from completiond.model import vocabulary
 from completiond.model.attention import Segment
@@ -49,13 +50,19 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
         )
         drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
     return_free_memory()
-    set_threads(config.engine.threads)
-    trial = time_passes(runner)
+    alone = time_passes(runner)  # by the one thread that packed the weights
+    most = thread_count(config.engine.threads)
+    torch.set_num_threads(most)
+    trial = time_passes(runner) if most > 1 else alone
+    # More threads are never slower on a quiet machine, so this one is not quiet if they are.
+    quiet = {rows: min(ms, alone[rows]) for rows, ms in trial.items()}
+    threads = Threads(most, torch.set_num_threads, lambda rows: on_line(quiet, rows))
     target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])
     return ModelCore(
         Decoding(runner, drafters, config.engine.draft_tokens),
         KVCache(runner.kv, budget),
         PassSize(target_ms, first_guess(trial, target_ms)),
+        threads=threads,
         context=min(config.model.context, files.context),
         draft_rows=config.engine.draft_tokens + 1,
         facts={
@@ -63,17 +70,17 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
             "draft": draft.name if draft else "",
             "device": str(device),
             "kernel": runner.decoder.kernel,
-            "threads": torch.get_num_threads(),
+            "threads": most,
             "drafters": [d.name for d in drafters],
             "pass_ms": {str(rows): round(ms, 1) for rows, ms in trial.items()},
         },
     )
 
 
-def set_threads(wanted: int) -> None:
+def thread_count(wanted: int) -> int:
     """One thread per core, or as many as asked for, but no more than there are cores."""
     cores = len(os.sched_getaffinity(0))
-    torch.set_num_threads(min(wanted, cores) if wanted else cores)
+    return min(wanted, cores) if wanted else cores
 
 
 def time_passes(runner: Runner) -> dict[int, float]:
@@ -87,6 +94,12 @@ def time_passes(runner: Runner) -> dict[int, float]:
         took = (time.perf_counter() - started) * 1000
         best[rows] = min(took, best.get(rows, took))
     return best
+
+
+def on_line(trial: dict[int, float], rows: int) -> float:
+    """Milliseconds for `rows`, on the line through the two widths that were timed."""
+    (few, low), (many, high) = sorted(trial.items())
+    return low + max(0.0, high - low) * (rows - few) / (many - few)
 
 
 def first_guess(trial: dict[int, float], target_ms: float) -> int:

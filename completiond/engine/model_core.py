@@ -14,6 +14,7 @@ from completiond.engine import scheduler
 from completiond.engine.decode import Decoding, Turn
 from completiond.engine.job import Done, Event, Failed, Job, Progress, Rules
 from completiond.engine.sequence import Sequence
+from completiond.engine.threads import Threads
 from completiond.errors import CompletiondError, EngineError, Overloaded
 from completiond.model.kv_cache import KVCache
 
@@ -28,6 +29,7 @@ class ModelCore:
         size: scheduler.PassSize,
         *,
         context: int,
+        threads: Threads | None = None,
         draft_rows: int = 8,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -35,6 +37,7 @@ class ModelCore:
         self.cache = cache
         self.size = size
         self._context = context
+        self._threads = threads
         self._draft_rows = draft_rows
         self._facts = dict(facts or {})
         self._waiting: list[Sequence] = []
@@ -60,6 +63,7 @@ class ModelCore:
             "kv_slots": len(self.cache),
             "kv_evicted": self.cache.evicted,
             "pass_rows": self.size.rows,
+            "threads_now": self._threads.count if self._threads else 0,
             "longest_pass_ms": round(self._longest_ms, 1),
         }
 
@@ -130,6 +134,8 @@ class ModelCore:
         self._counts["rows"] += rows
         self._longest_ms = max(self._longest_ms, took_ms)
         self.size.observe(rows, took_ms)
+        if self._threads is not None:
+            self._threads.observe(rows, took_ms)
         for sequence in self._running:
             sequence.waited += 1
         for sequence, _ in turns:
