@@ -90,9 +90,9 @@ class Completion:
 
     max_tokens: int = 64
     max_ms: int = 10_000
-    layout: str = "line"
-    """Where the prompt is split: `line` (start of the cursor's line, healed), `long` (stays at an
-    earlier line while one types on, healed) or `cursor`."""
+    layout: str = "long"
+    """Where the prompt is split: `long` (some lines up, staying there while one types on, healed),
+    `line` (start of the cursor's line, healed) or `cursor`."""
     prefix_tokens: int = 1536
     suffix_tokens: int = 512
 

@@ -27,6 +27,16 @@ def split_at(before: str, anchor: int) -> Split:
     return Split(before[:anchor], before[anchor:end], healed)
 
 
+def lines_up(before: str, lines: int) -> int | None:
+    """The line start `lines` above the cursor's line, if as many lines are left above that."""
+    at = before.rfind("\n")
+    for _ in range(lines):
+        if at < 0:
+            return None
+        at = before.rfind("\n", 0, at)
+    return at + 1 if before.count("\n", 0, at + 1) >= lines else None
+
+
 def line_anchor(before: str) -> int:
     """The start of the cursor's line, or a word start inside a very long one."""
     start = before.rfind("\n") + 1

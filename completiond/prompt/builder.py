@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from completiond import config
 from completiond.core import Prompt, Segment, SegmentKind, Snapshot
 from completiond.prompt import stopping
-from completiond.prompt.anchor import Split, line_anchor, split_at
+from completiond.prompt.anchor import Split, line_anchor, lines_up, split_at
 from completiond.prompt.templates import Template, comment, relative
 from completiond.prompt.tokenizer import AnyTokenizer, without_surrogates
 
@@ -21,8 +21,11 @@ EDGE_STEP = 256
 """Tokens by which the left edge of the prefix moves."""
 PIECE = 1024
 """Characters of text that are encoded together, up to the next line start."""
-TYPED_TOKENS = 128
+TYPED_TOKENS = 256
 """Room for the typed part; more of it goes into the prefix, and the split moves."""
+LINES_UP = (8, 4, 2)
+"""Lines above the cursor's at which a long anchor is set: the model then sees the near text last,
+and answers better (docs/performance.md)."""
 HEALED_TOKENS = 64
 SENTINELS = 4
 """BOS and three sentinels: what a prompt costs without any text."""
@@ -149,13 +152,26 @@ class PromptBuilder:
     def _split(self, before: str, limit: int, kept: str | None) -> Split:
         if not self._healing:
             return Split(before, "", "")
-        stays = self._long and kept is not None and before.startswith(kept)
-        for anchor in [*([len(kept or "")] if stays else []), line_anchor(before)]:
+        for anchor, room in self._anchors(before, limit, kept):
             split = split_at(before, anchor)
             # Eight characters a token are more than code has: no need to encode a long text.
-            if len(split.typed) <= 8 * limit and self._tokens(split.typed) <= limit:
+            if len(split.typed) <= 8 * room and self._tokens(split.typed) <= room:
                 return split
         return Split(before[: len(before) - len(split.healed)], "", split.healed)
+
+    def _anchors(self, before: str, limit: int, kept: str | None) -> Iterator[tuple[int, int]]:
+        """Where to split, best first, and the tokens that the typed part may then have.
+
+        A new anchor leaves half of the room to what will be typed, so that it can stay.
+        """
+        if self._long:
+            if kept is not None and before.startswith(kept):
+                yield len(kept), limit
+            for lines in LINES_UP:
+                anchor = lines_up(before, lines)
+                if anchor is not None:
+                    yield anchor, limit // 2
+        yield line_anchor(before), limit
 
     def _tokens(self, text: str) -> int:
         return len(self._tokenizer.encode(text))
