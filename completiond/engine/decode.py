@@ -14,7 +14,7 @@ from completiond.drafters.base import DraftContext, Drafter
 from completiond.engine import verify
 from completiond.engine.sequence import Sequence
 from completiond.model import sampling
-from completiond.model.attention import Segment
+from completiond.model.attention import Segment, ancestors
 from completiond.model.runner import Runner
 
 
@@ -108,7 +108,7 @@ class Decoding:
             for row, path in zip(processed, paths, strict=True)
         ]
         parents = torch.tensor(draft.parents, dtype=torch.long)
-        above = verify.ancestors(parents)
+        above = ancestors(draft.parents, len(draft))
         ids = torch.tensor(draft.ids, dtype=torch.long)
         nodes: list[int] = verify.match(ids, parents, torch.tensor(drawn), above).tolist()
         return Kept(nodes, drawn[nodes[-1] + 1 if nodes else 0])

@@ -10,21 +10,12 @@ import torch
 from torch import Tensor
 
 
-def ancestors(parents: Tensor) -> Tensor:
-    """[n] parents (-1: the root) → [n, n] bool: row i holds node i and everything above it."""
-    n = parents.shape[0]
-    mask = torch.eye(n, dtype=torch.bool)
-    for i, parent in enumerate(parents.tolist()):
-        if parent >= 0:
-            mask[i] |= mask[parent]
-    return mask
-
-
 def match(ids: Tensor, parents: Tensor, drawn: Tensor, above: Tensor) -> Tensor:
     """The accepted path, as node indices from the top down: [k].
 
     ids, parents: [n]; drawn: [n+1], the target's own token after the root and after each node;
-    above: [n, n] from `ancestors`. A node is kept if it and all above it equal the target's draw.
+    above: [n, n], row i holding node i and all above it. A node is kept if it and all above it
+    equal the target's draw.
     """
     missed = ids != drawn[parents + 1]
     return torch.nonzero(~(above & missed).any(1)).squeeze(1)

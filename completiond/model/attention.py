@@ -149,7 +149,7 @@ def _depths(segment: Segment) -> list[int]:
 def _visible(segment: Segment, depths: list[int], window: int) -> Tensor:
     """[n, L+n] bool: the cached text and the ancestors, at most `window` positions back."""
     n, past = len(segment.ids), len(segment.slot)
-    own = _ancestors(segment.parents, n)
+    own = ancestors(segment.parents, n)
     visible = torch.cat([torch.ones(n, past, dtype=torch.bool), own], 1)
     if window:
         here = torch.tensor(depths) + past
@@ -158,7 +158,7 @@ def _visible(segment: Segment, depths: list[int], window: int) -> Tensor:
     return visible
 
 
-def _ancestors(parents: Sequence[int] | None, n: int) -> Tensor:
+def ancestors(parents: Sequence[int] | None, n: int) -> Tensor:
     """[n, n] bool: row i sees itself and everything above it."""
     if parents is None:
         return torch.ones(n, n, dtype=torch.bool).tril()

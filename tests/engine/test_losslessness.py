@@ -373,7 +373,7 @@ def noise_by_pass(self: Decoding, plan, logits):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
-        (attention, "_ancestors", siblings_see_each_other),
+        (attention, "ancestors", siblings_see_each_other),
         (verify, "match", orphans_are_accepted),
         (verify, "match", the_child_s_own_row),
         (Slot, "keep", keep_the_first_rows),

@@ -16,6 +16,7 @@ from completiond.core import Draft, Sampling
 from completiond.engine import verify
 from completiond.engine.verify import Rejection
 from completiond.model import sampling
+from completiond.model.attention import ancestors
 
 Reject = Callable[[Tensor, Tensor, Tensor, Tensor], Rejection]
 
@@ -188,7 +189,7 @@ def all_trees(nodes: int, size: int) -> list[Draft]:
 def match(draft: Draft, drawn: list[int]) -> list[int]:
     parents = torch.tensor(draft.parents, dtype=torch.long)
     ids = torch.tensor(draft.ids, dtype=torch.long)
-    above = verify.ancestors(parents)
+    above = ancestors(draft.parents, len(draft))
     return verify.match(ids, parents, torch.tensor(drawn), above).tolist()
 
 
