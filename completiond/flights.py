@@ -20,7 +20,7 @@ from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, Answers, remainder, typed_since
+from completiond.reuse import Answered, Answers, remainder, same_around, typed_since
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -244,11 +244,7 @@ class Flights:
 
 def _kept(flight: Flight | None, now: Snapshot) -> str | None:
     """The text before the last prompt's anchor, where window and text after the cursor stayed."""
-    if flight is None:
-        return None
-    old = flight.snapshot
-    same = (old.offset, old.prefix_hash, old.after) == (now.offset, now.prefix_hash, now.after)
-    return flight.built.prefix if same else None
+    return flight.built.prefix if flight and same_around(flight.snapshot, now) else None
 
 
 def _typed(flight: Flight, now: Snapshot) -> str | None:

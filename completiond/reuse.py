@@ -68,11 +68,15 @@ class Answers:
 
 def typed_since(old: Snapshot, new: Snapshot) -> str | None:
     """What was typed forward between two moments of a buffer; None if it changed otherwise."""
-    same_place = old.document == new.document and old.offset == new.offset
-    same_around = old.after == new.after and old.prefix_hash == new.prefix_hash
-    if same_place and same_around and new.before.startswith(old.before):
+    if same_around(old, new) and new.before.startswith(old.before):
         return new.before[len(old.before) :]
     return None
+
+
+def same_around(old: Snapshot, new: Snapshot) -> bool:
+    """Whether only the window's text before the cursor may differ between two moments."""
+    same_window = old.offset == new.offset and old.prefix_hash == new.prefix_hash
+    return same_window and old.document == new.document and old.after == new.after
 
 
 def remainder(text: str, typed: str) -> str | None:

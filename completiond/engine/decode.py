@@ -86,7 +86,7 @@ class Decoding:
         cached = [*plan.pending, *(draft.ids[i] for i in nodes)]
         sequence.held.keep(cached, [*range(n), *(n + i for i in nodes)])
         sequence.ids.extend(ids)
-        accepted = _count(draft, kept.nodes[: len(ids)])
+        accepted = _count(draft, nodes)
         drafted = _count(draft, range(len(draft)))
         step = Step(tuple(ids), n + len(draft), drafted, accepted, reason)
         for drafter in self.drafters:

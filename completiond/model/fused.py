@@ -93,8 +93,7 @@ class FusedDecoder:
 
     def __init__(self, directory: Path, shape: Shape, kernel: Kernel) -> None:
         self.shape = shape
-        self.kernel: str = kernel
-        self._kernel = kernel
+        self.kernel = kernel
         self.layers, self.vocab_size = shape.layers, shape.vocab
         cpu = torch.device("cpu")
         self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, torch.float32, cpu)
@@ -169,12 +168,12 @@ class FusedDecoder:
         gate_up = [read(f"{feed}.{p}_proj.weight", s.feed, s.hidden) for p in ("gate", "up")]
         return Layer(
             attention_norm=read(f"{name}.input_layernorm.weight", s.hidden).float(),
-            qkv=product(torch.cat(qkv), self._kernel),
+            qkv=product(torch.cat(qkv), self.kernel),
             qkv_bias=None if bias is None else bias.float(),
-            out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self._kernel),
+            out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self.kernel),
             feed_norm=read(f"{name}.post_attention_layernorm.weight", s.hidden).float(),
-            gate_up=product(torch.cat(gate_up), self._kernel),
-            down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self._kernel),
+            gate_up=product(torch.cat(gate_up), self.kernel),
+            down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self.kernel),
         )
 
 

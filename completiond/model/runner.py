@@ -21,7 +21,10 @@ class Decoder(Protocol):
     kv: KVShape
     layers: int
     vocab_size: int
-    kernel: str
+
+    @property
+    def kernel(self) -> str:
+        """What its linear layers are computed with."""
 
     def __call__(
         self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
