@@ -5,14 +5,15 @@ query length. On a CPU a token's result is the same to the bit in a pass of any 
 chunks, chains and what else is computed beside it cannot change an answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from completiond.model.kv_cache import Slot
+from completiond.model.kv_cache import KVShape, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,26 @@ class Segment:
     logits: Sequence[int] = ()
 
 
+class Mask(NamedTuple):
+    """Additive [groups · n, columns - first]; the columns before `first` are all seen."""
+
+    first: int
+    rows: Tensor
+
+
+Way = Callable[[Tensor, Tensor, Tensor, Mask | None, float], Tensor]
+"""How one segment attends: queries, keys, values, mask, scale → [n, Hq, D]."""
+
+
 class Pack:
     """The segments of one pass with what attention needs: offsets, positions, masks."""
 
     def __init__(self, segments: Sequence[Segment], dtype: torch.dtype) -> None:
         self.segments = segments
         self._dtype = dtype
+        self._way = _way(segments[0].slot.shape)
         self._depths = [_depths(s) for s in segments]
-        self._masks: dict[tuple[int, int], Tensor | None] = {}
+        self._masks: dict[tuple[int, int], Mask | None] = {}
         for segment in segments:
             segment.slot.reserve(len(segment.ids))
 
@@ -61,49 +74,47 @@ class Pack:
             start += len(s.ids)
         return rows
 
-    @property
-    def _exact(self) -> bool:
-        return self.segments[0].slot.shape.device.type == "cpu"
-
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float, window: int | None
     ) -> Tensor:
         """q [Hq, N, D], k and v [Hkv, N, D] of all segments → [N, Hq, D]; stores k and v."""
-        out, start = [], 0
+        heads, total, width = q.shape
+        out, start = q.new_empty(total, heads, width), 0
         for index, s in enumerate(self.segments):
             end = start + len(s.ids)
-            columns = _columns(len(s.slot) + len(s.ids)) if self._exact else None
+            columns = _columns(len(s.slot) + len(s.ids)) if self._way is not _folded else None
             keys, values = s.slot.write(layer, k[:, start:end], v[:, start:end], columns)
-            mask = self._mask(index, window or 0, q.shape[0] // k.shape[0])
-            mixed = _exactly if columns else _folded
-            out.append(mixed(q[:, start:end], keys, values, mask, scale))
+            mask = self._mask(index, window or 0, heads // k.shape[0])
+            out[start:end] = self._way(q[:, start:end], keys, values, mask, scale)
             start = end
-        return out[0] if len(out) == 1 else torch.cat(out)
+        return out
 
-    def _mask(self, index: int, window: int, groups: int) -> Tensor | None:
-        """[groups·n, L+n] additive mask; None where everything is seen.
-
-        On a CPU it is never None, and larger: [rows, columns] as `_exactly` wants them.
-        """
+    def _mask(self, index: int, window: int, groups: int) -> Mask | None:
+        """None where everything is seen; on a CPU never, as it has columns behind the text too."""
         key = (index, window)
         if key not in self._masks:
             segment = self.segments[index]
-            visible = _visible(segment, self._depths[index], window)
-            if self._exact:
-                self._masks[key] = self._padded(visible, groups)
-            elif len(segment.ids) > 1 or window:
-                mask = torch.zeros(visible.shape, dtype=self._dtype)
-                mask = mask.masked_fill_(~visible, -torch.inf).repeat(groups, 1)
-                self._masks[key] = mask.to(segment.slot.shape.device)
+            if self._way is _folded:
+                hides = len(segment.ids) > 1 or window
+                mask = self._additive(index, window, groups, 0) if hides else None
             else:
-                self._masks[key] = None
+                # What lies before the pass is seen by every row, unless a window slides over it.
+                first = len(segment.slot) if self._way is _in_halves and not window else 0
+                mask = self._additive(index, window, groups, first)
+            self._masks[key] = mask
         return self._masks[key]
 
-    def _padded(self, visible: Tensor, groups: int) -> Tensor:
-        n, seen = visible.shape
-        mask = torch.full((n, _columns(seen)), -torch.inf, dtype=self._dtype)
-        mask[:, :seen].masked_fill_(visible, 0)
-        return pad(mask.repeat(groups, 1), (0, 0, 0, max(0, LEAST_ROWS - groups * n)))
+    def _additive(self, index: int, window: int, groups: int, first: int) -> Mask:
+        segment = self.segments[index]
+        visible = _visible(segment, self._depths[index], window, first)
+        n, seen = len(segment.ids), first + visible.shape[1]
+        columns = seen if self._way is _folded else _columns(seen)
+        rows = torch.full((n, columns - first), -torch.inf, dtype=self._dtype)
+        rows[:, : seen - first].masked_fill_(visible, 0)
+        rows = rows.repeat(groups, 1)
+        if self._way is _exactly:
+            rows = pad(rows, (0, 0, 0, max(0, LEAST_ROWS - groups * n)))
+        return Mask(first, rows.to(segment.slot.shape.device))
 
 
 COLUMN_STEP, LEAST_COLUMNS, LEAST_ROWS = 64, 512, 4
@@ -116,25 +127,47 @@ def _columns(seen: int) -> int:
     return max(LEAST_COLUMNS, -(-seen // COLUMN_STEP) * COLUMN_STEP)
 
 
-def _exactly(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """q [Hq, n, D], k and v [Hkv, columns, D], mask [rows, columns] → [n, Hq, D].
+def _in_halves(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float) -> Tensor:
+    """q [Hq, n, D] float, k [Hkv, D, columns] and v [Hkv, columns, D] bf16 → [n, Hq, D] bf16.
+
+    Sums are kept in float32, in one order: a row's result does not depend on n.
+    """
+    assert mask is not None, "columns behind the text must be masked"
+    heads, n, width = q.shape
+    queries = q.new_empty(heads, n, width, dtype=k.dtype)
+    queries.copy_(q if scale == 1.0 else q * scale)
+    scores = torch.bmm(queries.view(k.shape[0], -1, width), k)
+    scores[:, :, mask.first :] += mask.rows
+    return torch.bmm(scores.softmax(-1), v).view(heads, n, width).transpose(0, 1)
+
+
+def _exactly(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float) -> Tensor:
+    """q [Hq, n, D], k [Hkv, D, columns], v [Hkv, columns, D] → [n, Hq, D].
 
     A row's result does not depend on n, nor on how much is stored behind what it sees.
     """
     assert mask is not None, "columns behind the text must be masked"
     heads, n, width = q.shape
     rows = heads // k.shape[0] * n
-    folded = pad(q.reshape(k.shape[0], rows, width), (0, 0, 0, len(mask) - rows))
-    weights = torch.baddbmm(mask, folded, k.transpose(1, 2), alpha=scale).softmax(-1)
+    folded = pad(q.reshape(k.shape[0], rows, width), (0, 0, 0, len(mask.rows) - rows))
+    weights = torch.baddbmm(mask.rows, folded, k, alpha=scale).softmax(-1)
     return torch.bmm(weights, v)[:, :rows].reshape(heads, n, width).transpose(0, 1)
 
 
-def _folded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """q [Hq, n, D], k and v [Hkv, S, D] → [n, Hq, D]."""
+def _folded(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float) -> Tensor:
+    """q [Hq, n, D], k [Hkv, D, S], v [Hkv, S, D] → [n, Hq, D]."""
     heads, n, width = q.shape
-    folded = q.reshape(1, k.shape[0], -1, width)
-    out = scaled_dot_product_attention(folded, k[None], v[None], attn_mask=mask, scale=scale)
+    folded, added = q.reshape(1, k.shape[0], -1, width), None if mask is None else mask.rows
+    out = scaled_dot_product_attention(
+        folded, k.transpose(1, 2)[None], v[None], attn_mask=added, scale=scale
+    )
     return out.reshape(heads, n, width).transpose(0, 1)  # some kernels answer transposed
+
+
+def _way(shape: KVShape) -> Way:
+    if shape.device.type != "cpu":
+        return _folded
+    return _in_halves if shape.dtype == torch.bfloat16 else _exactly
 
 
 def _depths(segment: Segment) -> list[int]:
@@ -146,11 +179,14 @@ def _depths(segment: Segment) -> list[int]:
     return depths
 
 
-def _visible(segment: Segment, depths: list[int], window: int) -> Tensor:
-    """[n, L+n] bool: the cached text and the ancestors, at most `window` positions back."""
+def _visible(segment: Segment, depths: list[int], window: int, first: int) -> Tensor:
+    """[n, L+n-first] bool: the cached text and the ancestors, at most `window` positions back.
+
+    With a window, `first` is 0.
+    """
     n, past = len(segment.ids), len(segment.slot)
     own = ancestors(segment.parents, n)
-    visible = torch.cat([torch.ones(n, past, dtype=torch.bool), own], 1)
+    visible = torch.cat([torch.ones(n, past - first, dtype=torch.bool), own], 1)
     if window:
         here = torch.tensor(depths) + past
         there = torch.cat([torch.arange(past), here])

@@ -14,13 +14,14 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from torch.nn.functional import embedding, rms_norm, silu
+from torch.linalg import vector_norm
+from torch.nn.functional import embedding, silu
 
 from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.footprint import forget_mapped
 from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
-from completiond.model.quantize import Kernel, Product, product
+from completiond.model.quantize import Kernel, Product, kv_dtype, product
 
 FUSED_TYPES = ("llama", "qwen2", "mistral")
 
@@ -96,7 +97,7 @@ class FusedDecoder:
         self.kernel = kernel
         self.layers, self.vocab_size = shape.layers, shape.vocab
         cpu = torch.device("cpu")
-        self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, torch.float32, cpu)
+        self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, kv_dtype(kernel), cpu)
         read = _Weights(directory)
         table = (shape.vocab, shape.hidden)
         self._table = read("model.embed_tokens.weight", *table)  # mapped: few rows are ever used
@@ -106,6 +107,7 @@ class FusedDecoder:
         self._head = product(head, kernel)
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
+        self._eps = torch.tensor(shape.eps)
         read.let_go()
 
     def __call__(
@@ -120,68 +122,81 @@ class FusedDecoder:
             x = self._attend(layer, index, x, turn, pack)
             x = self._feed(layer, x)
         if len(self._layers) in want:  # behind the last layer the library's state is normed
-            hidden[len(self._layers)] = self._normed(x, self._norm)
+            weighted, by = self._normed(x, self._norm)
+            hidden[len(self._layers)] = weighted * by
         if not len(rows):
             return x.new_empty(0, self.vocab_size), hidden
-        return self._head(self._normed(x[rows], self._norm)), hidden
+        return self._head(*self._normed(x[rows], self._norm)), hidden
 
-    def _attend(
-        self, layer: Layer, index: int, x: Tensor, turn: tuple[Tensor, Tensor], pack: Pack
-    ) -> Tensor:
+    def _attend(self, layer: Layer, index: int, x: Tensor, turn: Tensor, pack: Pack) -> Tensor:
         s, n = self.shape, len(x)
-        qkv = layer.qkv(self._normed(x, layer.attention_norm))
+        qkv = layer.qkv(*self._normed(x, layer.attention_norm))
         if layer.qkv_bias is not None:
             qkv += layer.qkv_bias
-        heads = qkv.view(n, s.heads + 2 * s.kv_heads, s.width).transpose(0, 1)
-        turned = _rotate(heads[: s.heads + s.kv_heads], *turn)
+        heads = qkv.view(n, s.heads + 2 * s.kv_heads, s.width)
+        turned = _rotated(heads[:, : s.heads + s.kv_heads], turn).transpose(0, 1)
         mixed = pack.attend(
             index,
             turned[: s.heads],
             turned[s.heads :],
-            heads[s.heads + s.kv_heads :],
-            scale=s.width**-0.5,
+            heads[:, s.heads + s.kv_heads :].transpose(0, 1),
+            scale=1.0,  # the weights of q have it
             window=s.window,
         )
-        return x + layer.out(mixed.reshape(n, s.heads * s.width))
+        return layer.out(mixed.view(n, s.heads * s.width)).add_(x)
 
     def _feed(self, layer: Layer, x: Tensor) -> Tensor:
-        gate, up = layer.gate_up(self._normed(x, layer.feed_norm)).chunk(2, -1)
-        return x + layer.down(silu(gate).mul_(up))
+        gate, up = layer.gate_up(*self._normed(x, layer.feed_norm)).chunk(2, -1)
+        return layer.down(silu(gate).mul_(up)).add_(x)
 
-    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(x, weight.shape, weight, self.shape.eps)
+    def _normed(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """RMS norm in two factors, [N, H] and [N, 1], for a product that takes them apart."""
+        size = vector_norm(x, 2, -1, keepdim=True)
+        return x * weight, torch.addcmul(self._eps, size, size, value=1 / x.shape[1]).rsqrt_()
 
-    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin [N, D] of the rotary embedding."""
-        angles = positions[:, None].float() * self._frequencies
-        angles = torch.cat([angles, angles], -1)
-        return angles.cos(), angles.sin()
+    def _rotation(self, positions: Tensor) -> Tensor:
+        """[N, 1, D/2] complex: the rotary embedding's turns."""
+        angles = positions[:, None, None].float() * self._frequencies
+        return torch.polar(torch.ones_like(angles), angles)
 
     def _read_layer(self, read: "_Weights", name: str) -> Layer:
         s, attention, feed = self.shape, f"{name}.self_attn", f"{name}.mlp"
         rows = {"q": s.heads * s.width, "k": s.kv_heads * s.width, "v": s.kv_heads * s.width}
         qkv = [read(f"{attention}.{p}_proj.weight", n, s.hidden) for p, n in rows.items()]
-        biases = [f"{attention}.{p}_proj.bias" for p in rows]
         bias = None
-        if biases[0] in read:
-            bias = torch.cat([read(b, n) for b, n in zip(biases, rows.values(), strict=True)])
+        if f"{attention}.q_proj.bias" in read:
+            bias = self._joined([read(f"{attention}.{p}_proj.bias", n) for p, n in rows.items()])
         gate_up = [read(f"{feed}.{p}_proj.weight", s.feed, s.hidden) for p in ("gate", "up")]
         return Layer(
             attention_norm=read(f"{name}.input_layernorm.weight", s.hidden).float(),
-            qkv=product(torch.cat(qkv), self.kernel),
-            qkv_bias=None if bias is None else bias.float(),
+            qkv=product(self._joined(qkv), self.kernel),
+            qkv_bias=bias,
             out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self.kernel),
             feed_norm=read(f"{name}.post_attention_layernorm.weight", s.hidden).float(),
             gate_up=product(torch.cat(gate_up), self.kernel),
             down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self.kernel),
         )
 
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Weights or biases of query, key and value in float; the query has attention's scale."""
+        q, k, v = (part.float() for part in parts)
+        width = self.shape.width
+        return torch.cat([_paired(q, width).mul_(width**-0.5), _paired(k, width), v])
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """[heads, N, D] turned by position; the two halves of D are the pairs' parts."""
-    half = x.shape[-1] // 2
-    swapped = torch.cat([-x[..., half:], x[..., :half]], -1)
-    return (x * cos).addcmul_(swapped, sin)
+
+def _rotated(x: Tensor, turn: Tensor) -> Tensor:
+    """[N, heads, D] turned by position; the parts of a pair lie side by side, see `_paired`."""
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * turn).flatten(-2)
+
+
+def _paired(weight: Tensor, width: int) -> Tensor:
+    """Rows [heads · width, …] with each head's two halves interleaved: turns then multiply pairs.
+
+    Queries and keys are permuted alike, so that their products stay what they were.
+    """
+    halves: Tensor = weight.unflatten(0, (-1, 2, width // 2))
+    return halves.transpose(1, 2).flatten(0, 2)
 
 
 class _Weights:

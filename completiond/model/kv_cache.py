@@ -45,14 +45,14 @@ class Slot:
         self.ids: list[int] = []
         self.reserved = 0  # tokens that a running job may still store here; 0: idle
         self.idle_since = 0  # nanoseconds of the monotonic clock
-        self._kv = self._storage(0)  # [layers, 2, heads, capacity, width]
+        self._keys, self._values = self._storage(0)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def capacity(self) -> int:
-        return self._kv.shape[3]
+        return self._values.shape[2]
 
     @property
     def bytes(self) -> int:
@@ -72,30 +72,33 @@ class Slot:
         """Room for `tokens` more behind the current length."""
         need = len(self.ids) + tokens
         if need > self.capacity:
-            grown = self._storage(_stepped(need))
-            grown[:, :, :, : len(self.ids)] = self._kv[:, :, :, : len(self.ids)]
-            self._kv = grown
+            keys, values = self._storage(_stepped(need))
+            keys[..., : len(self.ids)] = self._keys[..., : len(self.ids)]
+            values[:, :, : len(self.ids)] = self._values[:, :, : len(self.ids)]
+            self._keys, self._values = keys, values
 
     def write(
         self, layer: int, k: Tensor, v: Tensor, columns: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Store k, v [heads, n, width] behind the length; the layer's [heads, L+n, width] each.
+        """Store k, v [heads, n, width] behind the length, in the cache's own type.
 
-        With `columns`, that many instead, within the capacity: what lies behind L+n is finite.
+        What the layer has now: keys [heads, width, L+n], values [heads, L+n, width]. With
+        `columns`, that many instead, within the capacity: what lies behind L+n is finite.
         """
         start, end = len(self.ids), len(self.ids) + k.shape[1]
-        stored = self._kv[layer]
-        stored[0, :, start:end] = k
-        stored[1, :, start:end] = v
+        keys, values = self._keys[layer], self._values[layer]
+        keys[:, :, start:end] = k.transpose(1, 2)
+        values[:, start:end] = v
         seen = columns or end
-        return stored[0, :, :seen], stored[1, :, :seen]
+        return keys[:, :, :seen], values[:, :seen]
 
     def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
         """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""
         start, n = len(self.ids), len(rows)
         if list(rows) != list(range(n)):
-            index = torch.tensor(rows, device=self._kv.device) + start
-            self._kv[:, :, :, start : start + n] = self._kv[:, :, :, index]
+            index = torch.tensor(rows, device=self._values.device) + start
+            self._keys[..., start : start + n] = self._keys[..., index]
+            self._values[:, :, start : start + n] = self._values[:, :, index]
         self.ids.extend(ids)
 
     def rewind(self, ids: Sequence[int]) -> int:
@@ -110,15 +113,17 @@ class Slot:
 
     def keys_values(self, layer: int) -> tuple[Tensor, Tensor]:
         """What is committed of one layer, [heads, L, width] each (for tests and audits)."""
-        stored = self._kv[layer, :, :, : len(self.ids)]
-        return stored[0], stored[1]
+        seen = len(self.ids)
+        return self._keys[layer, ..., :seen].transpose(1, 2), self._values[layer, :, :seen]
 
     @torch.inference_mode(False)  # a plain tensor may be written to in and out of inference mode
-    def _storage(self, capacity: int) -> Tensor:
+    def _storage(self, capacity: int) -> tuple[Tensor, Tensor]:
+        """Keys [layers, heads, width, capacity], as a product with queries reads them, and values
+        [layers, heads, capacity, width]."""
         s = self.shape
-        return torch.zeros(
-            (s.layers, 2, s.heads, capacity, s.width), dtype=s.dtype, device=s.device
-        )
+        keys = torch.zeros((s.layers, s.heads, s.width, capacity), dtype=s.dtype, device=s.device)
+        values = torch.zeros((s.layers, s.heads, capacity, s.width), dtype=s.dtype, device=s.device)
+        return keys, values
 
 
 class KVCache:

@@ -18,7 +18,7 @@ from transformers.utils import logging as library_logging
 from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
-from completiond.model.quantize import Kernel, replace_linears
+from completiond.model.quantize import Kernel, kv_dtype, replace_linears
 
 ATTENTION = "completiond"
 _NOT_OURS = ("softcap", "s_aux", "position_bias")
@@ -99,7 +99,7 @@ def load_library(directory: Path, device: torch.device, kernel: Kernel) -> Libra
         return LibraryDecoder(model.to(device), kernel)
     _fit_cpu(model, kernel)
     decoder = LibraryDecoder(model, kernel)
-    decoder.kv = replace(decoder.kv, dtype=torch.float32)
+    decoder.kv = replace(decoder.kv, dtype=kv_dtype(kernel))
     return decoder
 
 

@@ -6,15 +6,21 @@ Knows torch's quantized kernels; knows no model.
 """
 
 import warnings
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 Kernel = Literal["int8", "bf16", "fp32"]
-Product = Callable[[Tensor], Tensor]
+
+
+class Product(Protocol):
+    """A linear layer without bias, packed."""
+
+    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+        """x [N, in] float → x · weightᵀ [N, out] float, each row times its `by` [N, 1]."""
+
 
 BLOCK = 1 << 20
 """Weights that are quantized at a time."""
@@ -29,6 +35,12 @@ def choose_kernel(wanted: str) -> Kernel:
     if torch.cpu._is_vnni_supported():
         return "int8"
     return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
+
+
+def kv_dtype(kernel: Kernel) -> torch.dtype:
+    """What keys and values are stored in: bf16 where the processor multiplies it, else float32."""
+    halves = kernel != "fp32" and torch.cpu._is_avx512_bf16_supported()
+    return torch.bfloat16 if halves else torch.float32
 
 
 def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,24 +70,31 @@ class PackedInt8:
             quantized = torch._make_per_channel_quantized_tensor(values, scales, zeros, 0)
         self._packed = torch.ops.quantized.linear_prepack(quantized, None)
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
         size = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x / size, 1 / 127, 128, self._packed
         )
-        return product.mul_(size)
+        return product.mul_(size if by is None else size.mul_(by))
+
+
+class PlainProduct:
+    """A weight in a floating type, for torch's own product."""
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
+        self._weight = weight.to(dtype, copy=True)
+
+    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+        scaled = x if by is None else x * by
+        return linear(scaled.to(self._weight.dtype), self._weight).float()
 
 
 def product(weight: Tensor, kernel: Kernel) -> Product:
-    """x [N, in] float → x · weightᵀ [N, out] float."""
+    """The weight [out, in], packed for `kernel`."""
     if kernel == "int8":
         return PackedInt8(weight)
-    if kernel == "bf16":
-        half = weight.to(torch.bfloat16, copy=True)
-        return lambda x: linear(x.bfloat16(), half).float()
-    full = weight.to(torch.float32, copy=True)
-    return lambda x: linear(x, full)
+    return PlainProduct(weight, torch.bfloat16 if kernel == "bf16" else torch.float32)
 
 
 class PackedLinear(nn.Module):

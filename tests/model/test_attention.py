@@ -10,6 +10,7 @@ from completiond.model.attention import Pack, Segment
 from completiond.model.kv_cache import KVShape, Slot
 
 WIDTH = 8
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2}
 
 
 def slot_of(n: int, heads: int, dtype: torch.dtype = torch.float64) -> Slot:
@@ -70,12 +71,12 @@ def check(
             keys = torch.cat([old_k[:, first:], k[:, rows]], 1)
             values = torch.cat([old_v[:, first:], v[:, rows]], 1)
             want = textbook(q[:, start + i].double(), keys.double(), values.double(), 0.4)
-            tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+            tolerance = TOLERANCE[dtype]
             torch.testing.assert_close(out[start + i].double(), want, rtol=0, atol=tolerance)
         start += n
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("heads", "groups"), [(1, 1), (1, 3), (2, 1), (2, 3)])
 @pytest.mark.parametrize("window", [0, 1, 4, 9])
 def test_each_row_attends_to_its_past_and_its_ancestors_within_the_window(
@@ -121,15 +122,19 @@ def test_wanted_rows_are_counted_across_segments() -> None:
     assert pack.logit_rows == [0, 2, 6]
 
 
-@pytest.mark.parametrize(("heads", "kv_heads", "width"), [(14, 2, 64), (8, 8, 64), (9, 3, 32)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "width"), [(14, 2, 64), (8, 8, 64), (9, 3, 32), (12, 2, 128)]
+)
 @pytest.mark.parametrize("past", [0, 62, 255, 319, 511, 512, 700])
 def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
-    heads: int, kv_heads: int, width: int, past: int
+    dtype: torch.dtype, heads: int, kv_heads: int, width: int, past: int
 ) -> None:
     """The promise that chunks, chains and neighbours change no answer rests on this."""
-    shape = KVShape(1, kv_heads, width, torch.float32, torch.device("cpu"))
+    shape = KVShape(1, kv_heads, width, dtype, torch.device("cpu"))
+    length = past + 300
     q, k, v = (
-        torch.randn(h, past + 40, width, generator=torch.Generator().manual_seed(h + past))
+        torch.randn(h, length, width, generator=torch.Generator().manual_seed(h + past))
         for h in (heads, kv_heads, kv_heads)
     )
 
@@ -137,12 +142,12 @@ def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
         slot, out = Slot(shape), []
         for n in [past, *widths] if past else widths:
             start, end = len(slot), len(slot) + n
-            pack = Pack([Segment(slot, [0] * n)], torch.float32)
+            pack = Pack([Segment(slot, [0] * n)], dtype)
             parts = (x[:, start:end] for x in (q, k, v))
             out.append(pack.attend(0, *parts, scale=width**-0.5, window=None))
             slot.keep([0] * n, range(n))
         return torch.cat(out)[past:]
 
     alone = rows([1] * 40)
-    for widths in ([40], [8] * 5, [3, 37], [31, 1, 8]):
-        assert torch.equal(rows(widths), alone)
+    for widths in ([40], [8] * 5, [3, 37], [31, 1, 8], [40, 260], [300]):
+        assert torch.equal(rows(widths)[:40], alone)

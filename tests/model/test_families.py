@@ -18,7 +18,7 @@ from completiond.model.attention import Segment
 from completiond.model.kv_cache import Slot
 from completiond.model.library import LibraryDecoder
 from completiond.model.loader import load_decoder
-from completiond.model.quantize import HalfEmbedding, PackedLinear
+from completiond.model.quantize import HalfEmbedding, PackedLinear, kv_dtype
 from completiond.model.runner import Runner
 from tiny import random_ids, tiny_config
 
@@ -91,7 +91,7 @@ def relative(mine: Tensor, theirs: Tensor) -> float:
 def test_a_family_from_disk_gives_the_librarys_logits(saved: tuple[str, Path], kernel: str) -> None:
     name, directory = saved
     decoder = load_decoder(directory, CPU, kernel)
-    assert decoder.kernel == kernel and decoder.kv.dtype == torch.float32
+    assert decoder.kernel == kernel and decoder.kv.dtype == kv_dtype(decoder.kernel)
     runner = Runner(decoder, VOCAB)
     text, other = random_ids(30, vocab=VOCAB), random_ids(9, seed=1, vocab=VOCAB)
     slot = Slot(runner.kv)
