@@ -58,7 +58,10 @@ class Engine:
     threads: int = 0
     """CPU threads; 0 means one per core."""
     kernel: str = "auto"
-    """Linear layers on CPU: `auto`, `int8`, `bf16` or `fp32`."""
+    """Linear layers on CPU: `int8`, `bf16`, `fp32` or `auto` (what measures best at the first
+    start)."""
+    isa: str = "auto"
+    """Most that is used of the CPU's instructions: `auto` (all), `vnni`, `avx512` or `avx2`."""
     kv_mb: int = 512
     """Budget of the KV cache, MiB; idle buffers are evicted first."""
     pass_ms: float = 0.0
@@ -192,6 +195,7 @@ def _refuse(value: Any) -> str:
 
 _CHOICES = {
     ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
+    ("engine", "isa"): {"auto", "vnni", "avx512", "avx2"},
     ("engine", "speculation"): {"auto", "off", "lookup", "small_model"},
     ("completion", "layout"): {"line", "long", "cursor"},
 }

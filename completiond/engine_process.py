@@ -21,6 +21,7 @@ from completiond.engine.job import Job, Rules
 from completiond.engine.scripted import ScriptedCore, script_of
 from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError
+from completiond.model import processor
 from completiond.model.checkpoint import ModelFiles, describe
 from completiond.prompt.healing import HealingMask, VocabularyIndex
 from completiond.prompt.stopping import TextStop
@@ -77,6 +78,7 @@ def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
 
 
 def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
+    processor.limit(settings.engine.isa)
     target, small = _files(model), _files(draft) if draft else None
     # The vocabulary is Python's work, the weights are torch's: they can be read side by side.
     with ThreadPoolExecutor(1) as pool:

@@ -7,6 +7,9 @@ import resource
 import sys
 
 MANY_FILES = 65_536
+LARGE_BLOCK = 32 << 20
+"""Bytes from which on a block is mapped on its own; glibc takes no more than this."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def anonymous_bytes() -> int:
@@ -25,6 +28,16 @@ def return_free_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def keep_freed_blocks() -> None:
+    """Let what a pass frees serve the next one: glibc would return large blocks each time, and the
+    kernel would have to clear them again."""
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+            mallopt(_M_TRIM_THRESHOLD, 4 * LARGE_BLOCK)
 
 
 def forget_mapped(address: int, size: int) -> None:

@@ -3,7 +3,8 @@
 
 wire    the daemon without a model: round trips, requests a second, memory over many requests
 cancel  from a cancel to a device that is free
-pass    milliseconds of a pass by rows, beside transformers' own modules
+pass    milliseconds of a pass by rows, start and memory, beside transformers and llama.cpp
+gguf    fetch a model's GGUF file, for llama.cpp
 decode  plain decoding against transformers' generate, in turns
 """
 
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 
 import bench_cancel
 import bench_decode
+import bench_pass
 import zmq
 
 from completiond.protocol import codec
@@ -34,7 +36,8 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     add_wire(commands)
     bench_cancel.add_cancel(commands)
-    bench_decode.add_pass(commands)
+    bench_pass.add_pass(commands)
+    bench_pass.add_gguf(commands)
     bench_decode.add_decode(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)

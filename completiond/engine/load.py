@@ -17,7 +17,7 @@ from completiond.engine.decode import Decoding
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.engine.threads import Threads
-from completiond.footprint import return_free_memory
+from completiond.footprint import keep_freed_blocks, return_free_memory
 from completiond.model import vocabulary
 from completiond.model.attention import Segment
 from completiond.model.checkpoint import ModelFiles
@@ -50,6 +50,7 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
         )
         drafters.append(SmallModel(_runner(config, draft, device), budget // DRAFT_SHARE))
     return_free_memory()
+    keep_freed_blocks()
     alone = time_passes(runner)  # by the one thread that packed the weights
     most = thread_count(config.engine.threads)
     torch.set_num_threads(most)

@@ -6,7 +6,9 @@ the library. Reads safetensors directly, so that a start does not wait for a lib
 """
 
 import json
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, Product, kv_dtype, product
 
+PACKERS = 4
+"""Threads that pack weights, at most: each holds a block of them in float32."""
 FUSED_TYPES = ("llama", "qwen2", "mistral")
 
 
@@ -101,10 +105,13 @@ class FusedDecoder:
         read = _Weights(directory)
         table = (shape.vocab, shape.hidden)
         self._table = read("model.embed_tokens.weight", *table)  # mapped: few rows are ever used
-        self._layers = [self._read_layer(read, f"model.layers.{i}") for i in range(shape.layers)]
         self._norm = read("model.norm.weight", shape.hidden).float()
-        head = self._table if shape.tied else read("lm_head.weight", *table)
-        self._head = product(head, kernel)
+        with _packers() as packers:
+            head = self._table if shape.tied else read("lm_head.weight", *table)
+            packed = packers.submit(product, head, kernel)
+            names = (f"model.layers.{i}" for i in range(shape.layers))
+            self._layers = list(packers.map(lambda name: self._read_layer(read, name), names))
+            self._head = packed.result()
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
         self._eps = torch.tensor(shape.eps)
@@ -182,6 +189,14 @@ class FusedDecoder:
         q, k, v = (part.float() for part in parts)
         width = self.shape.width
         return torch.cat([_paired(q, width).mul_(width**-0.5), _paired(k, width), v])
+
+
+def _packers() -> ThreadPoolExecutor:
+    """Threads to pack weights in: packing one weight is one thread's work, and lets others run."""
+    cores = len(os.sched_getaffinity(0))
+    return ThreadPoolExecutor(
+        min(PACKERS, cores), "pack", initializer=torch.set_num_threads, initargs=(1,)
+    )
 
 
 def _rotated(x: Tensor, turn: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ Knows which pass and which kernel a device gets, and maps foreign errors to ours
 elsewhere. Never touches the network, never runs code or reads pickles from a checkpoint.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,8 @@ import torch
 from safetensors import SafetensorError
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
+from completiond.model import kernels
 from completiond.model.fused import FusedDecoder, fusable
-from completiond.model.quantize import Kernel, choose_kernel
 from completiond.model.runner import Decoder
 
 
@@ -44,8 +45,8 @@ def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") ->
     ModelCorrupt, ModelUnsupported or DeviceError.
     """
     on_cpu = device.type == "cpu"
-    chosen: Kernel = choose_kernel(kernel) if on_cpu else "bf16"
     with _explained(directory, device):
+        chosen = kernels.choose(kernel, *_largest_layer(directory)) if on_cpu else "bf16"
         shape = fusable(directory) if on_cpu else None
         if shape is not None:
             return FusedDecoder(directory, shape, chosen)
@@ -53,6 +54,13 @@ def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") ->
         from completiond.model.library import load_library
 
         return load_library(directory, device, chosen)
+
+
+def _largest_layer(directory: Path) -> tuple[int, int]:
+    """[out, in] of the layer that takes most of a pass; a rough one will do."""
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    hidden = int(config.get("hidden_size") or config.get("n_embd") or 1024)
+    return int(config.get("intermediate_size") or config.get("n_inner") or 4 * hidden), hidden
 
 
 @contextmanager

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from completiond.model import processor
+
 Kernel = Literal["int8", "bf16", "fp32"]
+KERNELS: tuple[Kernel, ...] = ("int8", "bf16", "fp32")
 
 
 class Product(Protocol):
@@ -28,18 +31,9 @@ TINY = 1e-12
 """Stands in for the magnitude of a row of zeros."""
 
 
-def choose_kernel(wanted: str) -> Kernel:
-    """The kernel to use here: what was asked for, or int8 with VNNI, bf16 with AVX-512, fp32."""
-    if wanted in ("int8", "bf16", "fp32"):
-        return wanted  # type: ignore[return-value]
-    if torch.cpu._is_vnni_supported():
-        return "int8"
-    return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
-
-
 def kv_dtype(kernel: Kernel) -> torch.dtype:
     """What keys and values are stored in: bf16 where the processor multiplies it, else float32."""
-    halves = kernel != "fp32" and torch.cpu._is_avx512_bf16_supported()
+    halves = kernel != "fp32" and processor.detect().halves
     return torch.bfloat16 if halves else torch.float32
 
 
@@ -69,12 +63,14 @@ class PackedInt8:
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
             quantized = torch._make_per_channel_quantized_tensor(values, scales, zeros, 0)
         self._packed = torch.ops.quantized.linear_prepack(quantized, None)
+        # Without VNNI two products are added in 16 bits: eight bits of activation overflow there.
+        self._most = 127 if processor.detect().vnni else 63
 
     def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
         size = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            x / size, 1 / 127, 128, self._packed
+            x / size, 1 / self._most, self._most + 1, self._packed
         )
         return product.mul_(size if by is None else size.mul_(by))
 

@@ -14,7 +14,6 @@ from completiond.model.quantize import (
     Kernel,
     PackedInt8,
     PackedLinear,
-    choose_kernel,
     quantize_rows,
     replace_linears,
 )
@@ -222,24 +221,3 @@ def test_a_half_embedding_owns_its_memory() -> None:
     want = table[[3, 5]].float()
     table.zero_()
     assert torch.equal(embedding(torch.tensor([3, 5])), want)
-
-
-@pytest.mark.parametrize("wanted", ["int8", "bf16", "fp32"])
-@pytest.mark.parametrize("vnni", [True, False])
-def test_the_kernel_that_is_asked_for_is_used(
-    wanted: str, vnni: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: vnni)
-    assert choose_kernel(wanted) == wanted
-
-
-@pytest.mark.parametrize(
-    ("vnni", "half", "kernel"),
-    [(True, True, "int8"), (True, False, "int8"), (False, True, "bf16"), (False, False, "fp32")],
-)
-def test_auto_takes_int8_then_bf16_then_fp32(
-    vnni: bool, half: bool, kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: vnni)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: half)
-    assert choose_kernel("auto") == kernel

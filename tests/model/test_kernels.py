@@ -1,0 +1,131 @@
+"""The kernel is the one that measures best, once per machine and shape; each one is right alone."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny_checkpoint
+import torch
+
+from completiond.model import kernels, processor
+from completiond.model.quantize import KERNELS
+
+TIMES = {"int8": 1.0, "bf16": 2.0, "fp32": 8.0}
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Kernels whose layers were timed, with times that are always the same; an empty cache."""
+    asked: list[str] = []
+
+    def milliseconds(kernel: str, out: int, inputs: int) -> float:
+        asked.append(kernel)
+        return TIMES[kernel]
+
+    monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernels, "_milliseconds", milliseconds)
+    monkeypatch.setattr(kernels.processor, "detect", lambda: processor.Processor(True, True))
+    return asked
+
+
+def test_the_kernel_that_is_asked_for_is_used_unmeasured(measured: list[str]) -> None:
+    assert [kernels.choose(kernel, 64, 32) for kernel in KERNELS] == list(KERNELS)
+    assert not measured
+
+
+def test_a_shape_is_measured_once_and_another_one_again(measured: list[str]) -> None:
+    assert kernels.choose("auto", 64, 32) == kernels.choose("auto", 64, 32) == "int8"
+    assert measured == list(KERNELS)
+    kernels.choose("auto", 64, 48)
+    assert len(measured) == 2 * len(KERNELS)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "\x00", '{"a": {"64 x 32": 3}}'])
+def test_a_file_that_is_not_ours_is_measured_over(measured: list[str], text: str) -> None:
+    kernels._file().parent.mkdir(parents=True)
+    kernels._file().write_text(text, encoding="utf-8")
+    assert kernels.choose("auto", 64, 32) == "int8"
+    (shapes,) = [v for v in json.loads(kernels._file().read_text()).values() if "64 x 32" in v][-1:]
+    assert shapes["64 x 32"] == TIMES
+
+
+def test_what_another_machine_measured_is_kept_and_not_believed(measured: list[str]) -> None:
+    kernels._file().parent.mkdir(parents=True)
+    other = {"other | 64 threads | torch 9": {"64 x 32": {"int8": 9.0, "bf16": 1.0, "fp32": 2.0}}}
+    kernels._file().write_text(json.dumps(other), encoding="utf-8")
+    assert kernels.choose("auto", 64, 32) == "int8" and measured
+    assert other.items() <= json.loads(kernels._file().read_text()).items()
+
+
+def test_a_cache_that_cannot_be_written_costs_only_the_measurement(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "file"))
+    assert kernels.choose("auto", 64, 32) == "int8"
+
+
+def test_without_vnni_int8_must_be_much_faster() -> None:
+    assert kernels.best({"int8": 1.0, "bf16": 1.4, "fp32": 2.0}, vnni=False) == "bf16"
+    assert kernels.best({"int8": 1.0, "bf16": 1.4, "fp32": 2.0}, vnni=True) == "int8"
+    assert kernels.best({"int8": 1.0, "bf16": 9.0, "fp32": 2.0}, vnni=False) == "int8"
+
+
+def test_measuring_a_real_layer_takes_milliseconds_of_every_kernel() -> None:
+    times = {kernel: kernels._milliseconds(kernel, 256, 64) for kernel in KERNELS}
+    assert all(0 < took < 1000 for took in times.values())
+
+
+FORCED = """
+import sys
+from completiond.model import processor
+processor.limit(sys.argv[1])
+import torch
+from pathlib import Path
+from completiond.model.attention import Segment
+from completiond.model.kv_cache import Slot
+from completiond.model.loader import load_decoder
+from completiond.model.quantize import PackedInt8
+from completiond.model.runner import Runner
+
+level = torch.backends.cpu.get_cpu_capability()
+assert level == {"avx2": "AVX2"}.get(sys.argv[1], "AVX512"), level
+large = PackedInt8(torch.full((8, 896), 0.02))(torch.ones(2, 896))
+assert torch.allclose(large, torch.full((2, 8), 0.02 * 896), rtol=0.01), large  # no overflow
+ids = [i % 7 + 3 for i in range(20)]
+found = []
+for kernel in ("fp32", "int8"):
+    runner = Runner(load_decoder(Path(sys.argv[2]), torch.device("cpu"), kernel), 20)
+    rows = []
+    for widths in ([20], [1] * 20, [7, 12, 1]):
+        slot, logits = Slot(runner.kv), []
+        for n in widths:
+            part = ids[len(slot) : len(slot) + n]
+            logits.append(runner.forward([Segment(slot, part, None, range(n))]).logits[0])
+            slot.keep(part, range(n))
+        rows.append(torch.cat(logits))
+    assert kernel == "fp32" or all(torch.equal(rows[0], other) for other in rows[1:])
+    found.append(rows[0])
+print(float((found[0] - found[1]).norm() / found[0].norm()))
+"""
+
+
+@pytest.mark.parametrize("isa", ["avx2", "avx512", "vnni", "auto"])
+def test_int8_is_right_and_exact_on_processors_that_have_less(isa: str, tmp_path: Path) -> None:
+    if isa != "avx2" and torch.backends.cpu.get_cpu_capability() != "AVX512":
+        pytest.skip("this processor has no AVX-512")
+    model = tiny_checkpoint.saved(
+        tmp_path, hidden_size=72, intermediate_size=200, num_hidden_layers=2
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORCED, isa, str(model)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COMPLETIOND_CACHE": str(tmp_path / "cache")},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.05
