@@ -11,8 +11,9 @@ from completiond.core import GREEDY, Draft, Sampling, Segment, Step, TokenMask
 class DraftContext:
     """What a drafter may know of one run.
 
-    `ids` are the prompt and everything committed since; the first `prompt` of them are the prompt,
-    whose logical text `segments` name. `hint` is what earlier answers predict to follow the prompt.
+    `ids` are the prompt and everything committed since, one list that only grows during a run; the
+    first `prompt` of them are the prompt, whose logical text `segments` name. `hint` is what
+    earlier answers predict to follow the prompt. `stop_ids` end a text, the likeliest first.
     """
 
     buffer: str
@@ -23,6 +24,7 @@ class DraftContext:
     sampling: Sampling = GREEDY
     mask: TokenMask | None = None
     hint: Sequence[int] = ()
+    stop_ids: Sequence[int] = ()
 
     @property
     def generated(self) -> Sequence[int]:
