@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext, Drafter
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 DROPPED = "The drafter %s %s and is not asked again; answers stay the same."
 
 
@@ -30,11 +30,11 @@ class Guarded:
             draft = self._drafter.propose(context, budget)
             wrong = fault(draft, budget, self._vocab_size)
         except Exception:
-            _log.exception(DROPPED, self.name, "raised an error")
+            log.exception(DROPPED, self.name, "raised an error")
             self.dropped = True
             return NO_DRAFT
         if wrong:
-            _log.error(DROPPED, self.name, wrong)
+            log.error(DROPPED, self.name, wrong)
             self.dropped = True
         return NO_DRAFT if wrong else draft
 
@@ -44,7 +44,7 @@ class Guarded:
         try:
             self._drafter.observe(context, step)
         except Exception:
-            _log.exception(DROPPED, self.name, "raised an error")
+            log.exception(DROPPED, self.name, "raised an error")
             self.dropped = True
 
 

@@ -81,12 +81,16 @@ class RunTexts:
         return len(self._held)
 
     def of(self, context: DraftContext) -> Ids:
+        return self.run(context).now()
+
+    def run(self, context: DraftContext) -> RunText:
         run = self._held.get(context.buffer)
         if run is None or not run.is_of(context):
             run = self._held[context.buffer] = RunText(context)
+            self._held.move_to_end(context.buffer)
             if len(self._held) > RUNS:
                 self._held.popitem(last=False)
-        return run.now()
+        return run
 
     def forget(self, context: DraftContext) -> None:
         self._held.pop(context.buffer, None)

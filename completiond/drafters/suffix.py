@@ -1,0 +1,202 @@
+"""What followed the end of the text wherever it stood before: as a tree, with chances.
+
+Searches the run's own logical text (both sides of the cursor, other files of the prompt) and what
+the client's other texts said: documents handed to `feed`, its last answers. All state belongs to
+one client and is bounded. After suffix decoding (Oliaro et al., arXiv:2411.04975), with chained
+n-grams instead of a suffix tree.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from completiond.core import NO_DRAFT, Draft, Step, TokenMask
+from completiond.drafters.base import DraftContext
+from completiond.drafters.branching import grow, weighed
+from completiond.drafters.corpus import Corpus
+from completiond.drafters.ngrams import LONGEST, Chains, matching
+from completiond.drafters.text import BOUNDARY, RunText, RunTexts
+
+CORPUS_TOKENS = 200_000
+"""Per client; about 40 bytes each."""
+CLIENTS, BUFFERS, ANSWERS = 8, 8, 64
+"""Clients, buffers of each and last answers of each whose text is kept."""
+ANSWER_LEAD = LONGEST
+"""Tokens in front of an answer that are kept with it, so that its beginning can be found."""
+WORD_PLACES = 24
+"""Places that are looked at for a half-typed word."""
+
+Found = list[tuple["array[int]", int, int]]
+
+
+class _Buffer:
+    """The logical text of a buffer's last run, chained; the next one keeps what is the same."""
+
+    def __init__(self) -> None:
+        self.chains = Chains()
+        self.run: RunText | None = None
+
+    def follow(self, run: RunText) -> None:
+        text = run.now()
+        if run is not self.run:
+            self.run = run
+            held = np.array(self.chains.tokens[: len(text)], np.int32)
+            differs = np.flatnonzero(held != text[: len(held)])
+            self.chains.cut(int(differs[0]) if len(differs) else len(held))
+        self.chains.extend(text[len(self.chains) :].tolist())
+
+    def tail(self) -> list[int]:
+        """The last tokens of the text that goes on, LONGEST at most."""
+        end = self.chains.tokens[-LONGEST:].tolist()
+        edge = next((n for n, token in enumerate(reversed(end)) if token == BOUNDARY), len(end))
+        return end[len(end) - edge :]
+
+
+class _Client:
+    def __init__(self, limit: int, controls: Collection[int]) -> None:
+        self.corpus = Corpus(limit, controls)
+        self.buffers: OrderedDict[str, _Buffer] = OrderedDict()
+        self.answers = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.corpus.bytes + sum(b.chains.bytes for b in self.buffers.values())
+
+    def buffer(self, name: str) -> _Buffer:
+        held = self.buffers.get(name)
+        if held is None:
+            held = self.buffers[name] = _Buffer()
+            if len(self.buffers) > BUFFERS:
+                self.buffers.popitem(last=False)
+        else:
+            self.buffers.move_to_end(name)
+        return held
+
+    def remember(self, ids: Sequence[int]) -> None:
+        """Keep an answer; only the last ANSWERS are kept."""
+        self.corpus.put(f"\0answer {self.answers % ANSWERS}", ids)
+        self.answers += 1
+
+
+class Suffix:
+    name = "suffix"
+
+    def __init__(self, controls: Collection[int] = (), limit: int = CORPUS_TOKENS) -> None:
+        self._controls = frozenset(controls)
+        self._limit = limit
+        self._texts = RunTexts()
+        self._clients: OrderedDict[str, _Client] = OrderedDict()
+
+    @property
+    def bytes(self) -> int:
+        return sum(client.bytes for client in self._clients.values())
+
+    def feed(self, client: str, document: str, ids: Sequence[int]) -> None:
+        """Draft for `client` from this text too, in place of an earlier version of it."""
+        self._client(client).corpus.put(document, ids)
+
+    def forget(self, client: str, document: str | None = None) -> None:
+        """Drop one document, or all that is known of a client."""
+        if document is None:
+            self._clients.pop(client, None)
+        elif client in self._clients:
+            self._clients[client].corpus.forget(document)
+
+    def propose(self, context: DraftContext, budget: int) -> Draft:
+        if budget < 1:
+            return NO_DRAFT
+        client = self._client(context.client)
+        buffer = client.buffer(context.buffer)
+        buffer.follow(self._texts.run(context))
+        tail, stores = buffer.tail(), (buffer.chains, client.corpus.chains)
+        generated = context.generated
+        allowed = context.mask.allowed(generated) if context.mask else None
+        if allowed is None or context.mask is None:
+            found = [
+                (s.tokens, at, n) for s in stores for at, n in (s.places(tail) if tail else ())
+            ]
+        else:
+            found = []
+            for store in stores:
+                found += _spelling(store, tail, allowed, context.mask, generated)
+        return grow(weighed(found), budget, self.name, context.stop_ids) if found else NO_DRAFT
+
+    def observe(self, context: DraftContext, step: Step) -> None:
+        """Once a run is over, its answer is a text of the client."""
+        if not step.reason:
+            return
+        client = self._client(context.client)
+        run = self._texts.run(context)
+        text = run.now().tolist()
+        self._texts.forget(context)
+        answer = [*text, *([] if _has(context, step) else step.ids)]
+        length = len(answer) - len(text) + len(context.generated)
+        ends = set(context.stop_ids)
+        kept = answer[max(0, len(answer) - length - ANSWER_LEAD) :]
+        client.remember([token for token in kept if token not in ends])
+
+    def _client(self, name: str) -> _Client:
+        held = self._clients.get(name)
+        if held is None:
+            held = self._clients[name] = _Client(self._limit, self._controls)
+            if len(self._clients) > CLIENTS:
+                self._clients.popitem(last=False)
+        else:
+            self._clients.move_to_end(name)
+        return held
+
+
+def _has(context: DraftContext, step: Step) -> bool:
+    """Whether the context's ids, which grow with the run, already hold what the step committed."""
+    n = len(step.ids)
+    return len(context.generated) >= n and list(context.ids[len(context.ids) - n :]) == list(
+        step.ids
+    )
+
+
+def _spelling(
+    store: Chains,
+    tail: list[int],
+    allowed: Sequence[int],
+    mask: TokenMask,
+    generated: Sequence[int],
+) -> Found:
+    """Places where a token stands that begins, or is begun by, the half-typed word.
+
+    The word is evidence as much as a token before it, so it counts as one.
+    """
+    if not len(store):
+        return []
+    latest = np.sort(store.latest(np.asarray(allowed, np.int64)))[::-1][:WORD_PLACES]
+    back, whole, tokens = tail[::-1], array("i", tail), store.tokens
+    places: list[int] = []
+    for head in latest.tolist():
+        at, token = head, tokens[head]
+        for _ in range(4):
+            if at < 0 or tokens[at] != token:
+                break
+            places.append(at)
+            at = store.before(at)
+    found = [
+        (tokens, at, 1 + (matching(tokens, at - 1, back, whole) if tail and at else 0))
+        for at in places
+        if _spells(tokens, at, mask, generated)
+    ]
+    return sorted(found, key=lambda f: -f[1])
+
+
+def _spells(tokens: "array[int]", at: int, mask: TokenMask, generated: Sequence[int]) -> bool:
+    """Whether what stands at `at` goes on until the mask lets everything through."""
+    said = list(generated)
+    for token in tokens[at : at + LONGEST]:
+        allowed = mask.allowed(said)
+        if allowed is None:
+            return True
+        place = bisect_left(allowed, token)
+        if place == len(allowed) or allowed[place] != token:
+            return False
+        said.append(token)
+    return False
