@@ -114,9 +114,9 @@ def _drafting(width: int) -> dict[str, Callable[[Item], tuple[Propose, Callable[
 
         return make
 
-    def library(size: int, logical: bool = False) -> Any:
+    def library(size: int) -> Any:
         def make(item: Item) -> Any:
-            return _library(width, size, logical), nothing
+            return _library(width, size), nothing
 
         return make
 
@@ -133,7 +133,7 @@ def _drafting(width: int) -> dict[str, Callable[[Item], tuple[Propose, Callable[
     }
 
 
-def _library(width: int, size: int, logical: bool) -> Propose:
+def _library(width: int, size: int) -> Propose:
     import torch
     from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 

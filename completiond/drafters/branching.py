@@ -6,9 +6,8 @@ matching (Cleary & Witten, 1984). Later places weigh more.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from completiond.core import NO_DRAFT, Draft
 
@@ -19,102 +18,88 @@ FADES = 0.8
 LEAST = 0.02
 """Paths less likely than this are not drafted."""
 
-
-class Candidate(NamedTuple):
-    """A place in `tokens` where the text may go on at `at`, after `length` equal tokens."""
-
-    tokens: "array[int]"
-    at: int
-    length: int
-    weight: float
+Found = tuple["array[int]", int, int]
+"""(tokens, at, length): a place where the text may go on at `at`, after `length` equal tokens."""
+_Candidate = tuple[int, float, "array[int]", int]  # length, weight, tokens, at
+_Vote = tuple[float, int, list[_Candidate]]  # probability, length, those who go on from there
 
 
-class _Vote(NamedTuple):
-    prob: float
-    length: int
-    followers: list[Candidate]
+def grow(found: Sequence[Found], budget: int, source: str, stop_ids: Collection[int] = ()) -> Draft:
+    """The likeliest `budget` nodes; of equal lengths the first of `found` weighs most.
 
-
-def weighed(found: Sequence[tuple["array[int]", int, int]]) -> list[Candidate]:
-    """(tokens, at, length), among equal lengths the latest first → candidates, longest first."""
-    ordered = sorted(found, key=lambda f: -f[2])
-    candidates, last, weight = [], -1, 1.0
-    for tokens, at, length in ordered:
-        weight = weight * FADES if length == last else 1.0
-        last = length
-        candidates.append(Candidate(tokens, at, length, weight))
-    return candidates
-
-
-def grow(
-    candidates: list[Candidate], budget: int, source: str, stop_ids: Sequence[int] = ()
-) -> Draft:
-    """The likeliest `budget` nodes; where a text ended, the first of `stop_ids` is a leaf."""
-    end = stop_ids[0] if stop_ids else -1
+    No path goes over the end of a text, and none has a stop id: the pass that keeps the token
+    before it draws it anyway, so that a node for it would cost a row and never save a pass.
+    """
     heap: list[tuple[float, int, int, int, _Vote]] = []
-    _push(heap, -1, 1.0, candidates, end)
+    _push(heap, -1, 1.0, _votes(_weighed(found)), stop_ids)
     ids: list[int] = []
     parents: list[int] = []
     probs: list[float] = []
     matched: list[int] = []
     while heap and len(ids) < budget:
-        negative, _, token, parent, vote = heappop(heap)
+        negative, _, token, parent, (_, length, followers) = heappop(heap)
+        node = len(ids)
         ids.append(token)
         parents.append(parent)
         probs.append(-negative)
-        matched.append(vote.length)
-        if vote.followers and len(ids) < budget:
-            _push(heap, len(ids) - 1, -negative, vote.followers, end)
+        matched.append(length)
+        if node + 1 < budget:
+            _push(heap, node, -negative, _votes(followers), stop_ids)
     if not ids:
         return NO_DRAFT
-    return Draft(
-        tuple(ids), tuple(parents), tuple(probs), (source,) * len(ids), None, tuple(matched)
-    )
+    sources = (source,) * len(ids)
+    return Draft(tuple(ids), tuple(parents), tuple(probs), sources, None, tuple(matched))
+
+
+def _weighed(found: Sequence[Found]) -> list[_Candidate]:
+    """Candidates, the longest first."""
+    candidates: list[_Candidate] = []
+    last, weight = -1, 1.0
+    for tokens, at, length in sorted(found, key=lambda place: -place[2]):
+        weight = weight * FADES if length == last else 1.0
+        last = length
+        candidates.append((length, weight, tokens, at))
+    return candidates
 
 
 def _push(
     heap: list[tuple[float, int, int, int, _Vote]],
     parent: int,
     above: float,
-    candidates: list[Candidate],
-    end: int,
+    votes: dict[int, _Vote],
+    stop_ids: Collection[int],
 ) -> None:
-    for token, vote in _votes(candidates, end).items():
-        prob = above * vote.prob
-        if prob >= LEAST:
+    for token, vote in votes.items():
+        prob = above * vote[0]
+        if prob >= LEAST and token >= 0 and token not in stop_ids:
             heappush(heap, (-prob, parent, token, parent, vote))
 
 
-def _votes(candidates: list[Candidate], end: int) -> dict[int, _Vote]:
-    """What may come next, by token; `candidates` are sorted by length, longest first."""
+def _votes(candidates: list[_Candidate]) -> dict[int, _Vote]:
+    """What may come next, by token, -1 being the end of a text; longest candidates first."""
+    if len(candidates) == 1:
+        length, weight, tokens, at = candidates[0]
+        if at >= len(tokens):
+            return {}
+        prob = weight / (weight + DOUBT[length if length < 12 else 12])
+        return {tokens[at]: (prob, length, [(length + 1, weight, tokens, at + 1)])}
     votes: dict[int, _Vote] = {}
-    left, start = 1.0, 0
-    while start < len(candidates) and left > LEAST:
-        length, stop, total = candidates[start].length, start, 0.0
-        while stop < len(candidates) and candidates[stop].length == length:
-            total += candidates[stop].weight
+    left, start, count = 1.0, 0, len(candidates)
+    while start < count and left > LEAST:
+        length, stop, total = candidates[start][0], start, 0.0
+        while stop < count and candidates[stop][0] == length:
+            total += candidates[stop][1]
             stop += 1
-        each = left / (total + DOUBT[min(length, len(DOUBT) - 1)])
-        for candidate in candidates[start:stop]:
-            _vote(votes, candidate, each * candidate.weight, end)
+        each = left / (total + DOUBT[length if length < 12 else 12])
+        for _, weight, tokens, at in candidates[start:stop]:
+            if at < len(tokens):
+                token, one = tokens[at], (length + 1, weight, tokens, at + 1)
+                held = votes.get(token)
+                if held is None:
+                    votes[token] = (each * weight, length, [one])
+                else:
+                    held[2].append(one)
+                    votes[token] = (held[0] + each * weight, held[1], held[2])
         left -= each * total
         start = stop
     return votes
-
-
-def _vote(votes: dict[int, _Vote], candidate: Candidate, prob: float, end: int) -> None:
-    tokens, at, length, weight = candidate
-    if at >= len(tokens):
-        return
-    token = tokens[at]
-    if token < 0:
-        if end < 0:
-            return
-        token, followers = end, []
-    else:
-        followers = [Candidate(tokens, at + 1, length + 1, weight)]
-    held = votes.get(token)
-    if held is None:
-        votes[token] = _Vote(prob, length, followers)
-    else:
-        votes[token] = _Vote(held.prob + prob, held.length, held.followers + followers)

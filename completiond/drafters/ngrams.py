@@ -7,7 +7,6 @@ follows a few links. Places are checked, so that a hash that two n-grams share c
 
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +29,8 @@ _BULK = 64
 """From so many tokens on, numpy's constant cost is less than a loop."""
 
 
-class Place(NamedTuple):
-    """Where a match ends: `at` is the index behind it, `length` the tokens that match.
-
-    What stands at `at` may be a boundary: the text that matched ends there.
-    """
-
-    at: int
-    length: int
+Place = tuple[int, int]
+"""(at, length): the index behind a match, where a boundary may stand, and the tokens that match."""
 
 
 class Chains:
@@ -113,7 +106,7 @@ class Chains:
                 at = links[at]
             if len(found) >= ENOUGH:
                 break
-        return [Place(at + 1, length) for at, length in found.items() if length]
+        return [(at + 1, length) for at, length in found.items() if length]
 
     def latest(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Where each of `ids` that occurs at all stands last."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from completiond.core import NO_DRAFT, Draft, Step, TokenMask
 from completiond.drafters.base import DraftContext
-from completiond.drafters.branching import grow, weighed
+from completiond.drafters.branching import Found, grow
 from completiond.drafters.corpus import Corpus
 from completiond.drafters.ngrams import LONGEST, Chains, matching
 from completiond.drafters.text import BOUNDARY, RunText, RunTexts
@@ -29,8 +29,6 @@ ANSWER_LEAD = LONGEST
 WORD_PLACES = 24
 """Places that are looked at for a half-typed word."""
 
-Found = list[tuple["array[int]", int, int]]
-
 
 class _Buffer:
     """The logical text of a buffer's last run, chained; the next one keeps what is the same."""
@@ -38,11 +36,12 @@ class _Buffer:
     def __init__(self) -> None:
         self.chains = Chains()
         self.run: RunText | None = None
+        self.head = -1
 
     def follow(self, run: RunText) -> None:
         text = run.now()
         if run is not self.run:
-            self.run = run
+            self.run, self.head = run, run.head
             held = np.array(self.chains.tokens[: len(text)], np.int32)
             differs = np.flatnonzero(held != text[: len(held)])
             self.chains.cut(int(differs[0]) if len(differs) else len(held))
@@ -111,18 +110,8 @@ class Suffix:
         client = self._client(context.client)
         buffer = client.buffer(context.buffer)
         buffer.follow(self._texts.run(context))
-        tail, stores = buffer.tail(), (buffer.chains, client.corpus.chains)
-        generated = context.generated
-        allowed = context.mask.allowed(generated) if context.mask else None
-        if allowed is None or context.mask is None:
-            found = [
-                (s.tokens, at, n) for s in stores for at, n in (s.places(tail) if tail else ())
-            ]
-        else:
-            found = []
-            for store in stores:
-                found += _spelling(store, tail, allowed, context.mask, generated)
-        return grow(weighed(found), budget, self.name, context.stop_ids) if found else NO_DRAFT
+        found = _found(context, buffer, client.corpus.chains)
+        return grow(found, budget, self.name, context.stop_ids) if found else NO_DRAFT
 
     def observe(self, context: DraftContext, step: Step) -> None:
         """Once a run is over, its answer is a text of the client."""
@@ -157,13 +146,30 @@ def _has(context: DraftContext, step: Step) -> bool:
     )
 
 
+def _found(context: DraftContext, buffer: _Buffer, corpus: Chains) -> list[Found]:
+    """Places where the text may go on, in the buffer and in the corpus."""
+    own, tail, mask, found = buffer.chains, buffer.tail(), context.mask, list[Found]()
+    allowed = mask.allowed(context.generated) if mask else None
+    if mask and allowed is not None:
+        for store in (own, corpus):
+            found += _spelling(store, tail, allowed, mask, context.generated)
+        return found
+    if tail:
+        for store in (own, corpus):
+            tokens = store.tokens
+            found += [(tokens, at, length) for at, length in store.places(tail)]
+    if buffer.head >= 0:
+        found.append((own.tokens, buffer.head, 0))  # the text behind the cursor may be next
+    return found
+
+
 def _spelling(
     store: Chains,
     tail: list[int],
     allowed: Sequence[int],
     mask: TokenMask,
     generated: Sequence[int],
-) -> Found:
+) -> list[Found]:
     """Places where a token stands that begins, or is begun by, the half-typed word.
 
     The word is evidence as much as a token before it, so it counts as one.

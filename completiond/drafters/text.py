@@ -39,8 +39,19 @@ def prompt_text(context: DraftContext) -> list[int]:
     return text
 
 
+def text_head(context: DraftContext) -> int:
+    """Where in `prompt_text` the text after the cursor begins; -1 where there is none."""
+    start = 0
+    for segment in context.segments:
+        if segment.kind == "suffix":
+            return start
+        if segment.kind not in OWN and segment.kind != "control":
+            start += segment.end - segment.start + 1
+    return -1
+
+
 class RunText:
-    """One run's text, to which a step appends."""
+    """One run's text, to which a step appends. `head` is where the text after the cursor begins."""
 
     def __init__(self, context: DraftContext) -> None:
         text = prompt_text(context)
@@ -48,6 +59,7 @@ class RunText:
         self._segments: Sequence[Segment] = context.segments
         self._prompt = self._seen = context.prompt
         self._size = len(text)
+        self.head = text_head(context)
         self._held: Ids = np.empty(len(text) + 256, np.int32)
         self._held[: self._size] = text
 
