@@ -20,6 +20,16 @@ class Item(NamedTuple):
     context: Any
     answer: list[int]
     files: list[list[int]]
+    speller: Any
+
+
+class _Speller:
+    """A vocabulary as words.Speller."""
+
+    def __init__(self, index: Any, tokenizer: Any) -> None:
+        self.continuing = index.continuing
+        self.spell = tokenizer.token_bytes
+        self.encode = tokenizer.encode
 
 
 def add_simulate(commands: Any) -> None:
@@ -100,7 +110,7 @@ def _drafting(width: int) -> dict[str, Callable[[Item], tuple[Propose, Callable[
 
     def suffix(files: bool, branches: bool, more: bool = False) -> Any:
         def make(item: Item) -> Any:
-            drafter, simple = Suffix(), Lookup()
+            drafter, simple = Suffix(item.speller), Lookup()
             for number, ids in enumerate(item.files if files else ()):
                 drafter.feed("c", str(number), ids)
 
@@ -183,8 +193,10 @@ def _items(arguments: Any) -> Iterator[Item]:
             prompt.segments,
             mask=mask,
             stop_ids=tuple(stop_ids),
+            healed=prompt.healed,
         )
-        yield Item(context, answer, [tokenizer.encode(text) for text in files])
+        files_ids = [tokenizer.encode(text) for text in files]
+        yield Item(context, answer, files_ids, _Speller(index, tokenizer))
 
 
 def _texts(name: str) -> Iterator[tuple[str, str, str, list[str]]]:

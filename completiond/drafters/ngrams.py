@@ -17,9 +17,9 @@ ORDERS = (8, 4, 2, 1)
 """Lengths that are chained, longest first: where a long match exists, short ones are not sought."""
 LONGEST = 16
 """Tokens of a match that are told apart; a longer one is as good."""
-FOLLOWED = 16
+FOLLOWED = 8
 """Links that are followed per order: a common n-gram has its latest places looked at, no more."""
-ENOUGH = 6
+ENOUGH = 10
 """Places after which no shorter order is tried."""
 SMALLEST_TABLE = 1 << 10
 

@@ -6,19 +6,18 @@ one client and is bounded. After suffix decoding (Oliaro et al., arXiv:2411.0497
 n-grams instead of a suffix tree.
 """
 
-from array import array
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from completiond.core import NO_DRAFT, Draft, Step, TokenMask
+from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 from completiond.drafters.branching import Found, grow
 from completiond.drafters.corpus import Corpus
-from completiond.drafters.ngrams import LONGEST, Chains, matching
+from completiond.drafters.ngrams import LONGEST, Chains
 from completiond.drafters.text import BOUNDARY, RunText, RunTexts
+from completiond.drafters.words import Speller, half_typed, rest_of, spelled_out
 
 CORPUS_TOKENS = 200_000
 """Per client; about 40 bytes each."""
@@ -26,8 +25,6 @@ CLIENTS, BUFFERS, ANSWERS = 8, 8, 64
 """Clients, buffers of each and last answers of each whose text is kept."""
 ANSWER_LEAD = LONGEST
 """Tokens in front of an answer that are kept with it, so that its beginning can be found."""
-WORD_PLACES = 24
-"""Places that are looked at for a half-typed word."""
 
 
 class _Buffer:
@@ -83,7 +80,14 @@ class _Client:
 class Suffix:
     name = "suffix"
 
-    def __init__(self, controls: Collection[int] = (), limit: int = CORPUS_TOKENS) -> None:
+    def __init__(
+        self,
+        speller: Speller | None = None,
+        controls: Collection[int] = (),
+        limit: int = CORPUS_TOKENS,
+    ) -> None:
+        """Without a `speller`, nothing is drafted until a half-typed word is spelled."""
+        self._speller = speller
         self._controls = frozenset(controls)
         self._limit = limit
         self._texts = RunTexts()
@@ -110,8 +114,29 @@ class Suffix:
         client = self._client(context.client)
         buffer = client.buffer(context.buffer)
         buffer.follow(self._texts.run(context))
-        found = _found(context, buffer, client.corpus.chains)
+        found = self._found(context, buffer, client.corpus.chains)
         return grow(found, budget, self.name, context.stop_ids) if found else NO_DRAFT
+
+    def _found(self, context: DraftContext, buffer: _Buffer, corpus: Chains) -> list[Found]:
+        """Places where the text may go on, in the buffer and in the corpus."""
+        own, tail, found = buffer.chains, buffer.tail(), list[Found]()
+        speller, generated = self._speller, context.generated
+        if context.healed:
+            healed = context.healed.encode("utf-8", "replace")
+            if speller is None:
+                return []
+            rest = rest_of(healed, generated, speller)
+            if rest:
+                for store in (own, corpus):
+                    found += half_typed(store, tail, rest, speller, begun=bool(generated))
+                return found if generated else found + spelled_out(rest, speller)
+        if tail:
+            for store in (own, corpus):
+                tokens = store.tokens
+                found += [(tokens, at, length) for at, length in store.places(tail)]
+        if buffer.head >= 0:
+            found.append((own.tokens, buffer.head, 0))  # the text behind the cursor may be next
+        return found
 
     def observe(self, context: DraftContext, step: Step) -> None:
         """Once a run is over, its answer is a text of the client."""
@@ -144,65 +169,3 @@ def _has(context: DraftContext, step: Step) -> bool:
     return len(context.generated) >= n and list(context.ids[len(context.ids) - n :]) == list(
         step.ids
     )
-
-
-def _found(context: DraftContext, buffer: _Buffer, corpus: Chains) -> list[Found]:
-    """Places where the text may go on, in the buffer and in the corpus."""
-    own, tail, mask, found = buffer.chains, buffer.tail(), context.mask, list[Found]()
-    allowed = mask.allowed(context.generated) if mask else None
-    if mask and allowed is not None:
-        for store in (own, corpus):
-            found += _spelling(store, tail, allowed, mask, context.generated)
-        return found
-    if tail:
-        for store in (own, corpus):
-            tokens = store.tokens
-            found += [(tokens, at, length) for at, length in store.places(tail)]
-    if buffer.head >= 0:
-        found.append((own.tokens, buffer.head, 0))  # the text behind the cursor may be next
-    return found
-
-
-def _spelling(
-    store: Chains,
-    tail: list[int],
-    allowed: Sequence[int],
-    mask: TokenMask,
-    generated: Sequence[int],
-) -> list[Found]:
-    """Places where a token stands that begins, or is begun by, the half-typed word.
-
-    The word is evidence as much as a token before it, so it counts as one.
-    """
-    if not len(store):
-        return []
-    latest = np.sort(store.latest(np.asarray(allowed, np.int64)))[::-1][:WORD_PLACES]
-    back, whole, tokens = tail[::-1], array("i", tail), store.tokens
-    places: list[int] = []
-    for head in latest.tolist():
-        at, token = head, tokens[head]
-        for _ in range(4):
-            if at < 0 or tokens[at] != token:
-                break
-            places.append(at)
-            at = store.before(at)
-    found = [
-        (tokens, at, 1 + (matching(tokens, at - 1, back, whole) if tail and at else 0))
-        for at in places
-        if _spells(tokens, at, mask, generated)
-    ]
-    return sorted(found, key=lambda f: -f[1])
-
-
-def _spells(tokens: "array[int]", at: int, mask: TokenMask, generated: Sequence[int]) -> bool:
-    """Whether what stands at `at` goes on until the mask lets everything through."""
-    said = list(generated)
-    for token in tokens[at : at + LONGEST]:
-        allowed = mask.allowed(said)
-        if allowed is None:
-            return True
-        place = bisect_left(allowed, token)
-        if place == len(allowed) or allowed[place] != token:
-            return False
-        said.append(token)
-    return False
