@@ -43,15 +43,19 @@ def merge(drafts: Sequence[Draft], width: int) -> Draft:
                 probs[here] = draft.probs[node]
             at.append(here)
     sources, matched = zip(*origin, strict=True) if origin else ((), ())
-    whole = Draft(tuple(ids), tuple(parents), tuple(probs), sources, None, matched)
-    return cut(whole, probs, width)
+    held = tuple(falling(parents, probs))
+    whole = Draft(tuple(ids), tuple(parents), held, sources, None, matched)
+    return cut(whole, held, width)
 
 
-def cut(draft: Draft, probs: Sequence[float], width: int) -> Draft:
-    """The likeliest `width` nodes by the path probabilities `probs`, sorted, parents first."""
-    held = falling(draft.parents, probs)
+def cut(draft: Draft, paths: Sequence[float], width: int) -> Draft:
+    """The best `width` nodes by the path probabilities `paths`, sorted, parents first.
+
+    What the drafters themselves said of their nodes stays with them.
+    """
+    held = falling(draft.parents, paths)
     order = sorted(range(len(held)), key=lambda i: (-held[i], i))[: max(0, width)]
-    return pick(draft, order, held) if order else NO_DRAFT
+    return pick(draft, order) if order else NO_DRAFT
 
 
 def falling(parents: Sequence[int], probs: Sequence[float]) -> list[float]:
@@ -62,14 +66,14 @@ def falling(parents: Sequence[int], probs: Sequence[float]) -> list[float]:
     return held
 
 
-def pick(draft: Draft, order: Sequence[int], probs: Sequence[float]) -> Draft:
+def pick(draft: Draft, order: Sequence[int]) -> Draft:
     """The nodes `order`, which holds each one's parent before it."""
     at = {node: place for place, node in enumerate(order)}
     at[-1] = -1
     return Draft(
         tuple([draft.ids[i] for i in order]),
         tuple([at[draft.parents[i]] for i in order]),
-        tuple([probs[i] for i in order]),
+        tuple([draft.probs[i] for i in order]),
         tuple([draft.sources[i] for i in order]),
         None,
         tuple([matched_of(draft, i) for i in order]),
