@@ -89,3 +89,24 @@ def test_a_pass_decides_on_the_children_of_what_it_kept(draft: Draft, ids: list[
     ]
     assert tried(draft, ids) == want
     assert depths(draft) == [len(path) - 1 for path in paths(draft)]
+
+
+@given(drafts(), st.lists(st.integers(0, 3), max_size=6))
+def test_a_node_for_the_stop_id_never_saves_a_pass(draft: Draft, text: list[int]) -> None:
+    """Why no drafter has one: the pass that keeps the token before the end draws the end anyway."""
+    stop, answer = 9, [*text, 9]
+    n = len(draft)
+    ends = range(-1, n)
+    leaves = Draft(
+        (*draft.ids, *(stop for _ in ends)),
+        (*draft.parents, *ends),
+        (*draft.probs, *(0.5 for _ in ends)),
+        (*draft.sources, *("end" for _ in ends)),
+    )
+    assert committed(leaves, answer) == committed(draft, answer)
+
+
+def committed(draft: Draft, answer: list[int]) -> int:
+    """Tokens that one pass commits: those kept and the target's own behind them, to the end."""
+    kept = sum(node.kept for node in tried(draft, answer))
+    return min(kept + 1, len(answer))
