@@ -5,6 +5,7 @@ wire    the daemon without a model: round trips, requests a second, memory over 
 cancel  from a cancel to a device that is free
 pass    milliseconds of a pass by rows, beside transformers' own modules
 decode  plain decoding against transformers' generate, in turns
+draft   microseconds a step and bytes of each model-free drafter
 simulate  tokens a pass of model-free drafts on human text, without a model
 """
 
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 import bench_cancel
 import bench_decode
+import bench_draft
 import bench_simulate
 import zmq
 
@@ -38,6 +40,7 @@ def main() -> None:
     bench_cancel.add_cancel(commands)
     bench_decode.add_pass(commands)
     bench_decode.add_decode(commands)
+    bench_draft.add_draft(commands)
     bench_simulate.add_simulate(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)
