@@ -22,6 +22,7 @@ Found = tuple["array[int]", int, int]
 """(tokens, at, length): a place where the text may go on at `at`, after `length` equal tokens."""
 _Candidate = tuple[int, float, "array[int]", int]  # length, weight, tokens, at
 _Vote = tuple[float, int, list[_Candidate]]  # probability, length, those who go on from there
+_Entry = tuple[float, int, int, int, list[_Candidate]]  # -path, parent, token, length, followers
 
 
 def grow(found: Sequence[Found], budget: int, source: str, stop_ids: Collection[int] = ()) -> Draft:
@@ -30,25 +31,31 @@ def grow(found: Sequence[Found], budget: int, source: str, stop_ids: Collection[
     No path goes over the end of a text, and none has a stop id: the pass that keeps the token
     before it draws it anyway, so that a node for it would cost a row and never save a pass.
     """
-    heap: list[tuple[float, int, int, int, _Vote]] = []
-    _push(heap, -1, 1.0, _votes(_weighed(found)), stop_ids)
-    ids: list[int] = []
-    parents: list[int] = []
-    probs: list[float] = []
-    matched: list[int] = []
-    while heap and len(ids) < budget:
-        negative, _, token, parent, (_, length, followers) = heappop(heap)
-        node = len(ids)
-        ids.append(token)
-        parents.append(parent)
-        probs.append(-negative)
-        matched.append(length)
-        if node + 1 < budget:
-            _push(heap, node, -negative, _votes(followers), stop_ids)
-    if not ids:
+    heap: list[_Entry] = []
+    nodes: list[tuple[int, int, float, int]] = []
+    _push(heap, -1, 1.0, _weighed(found), stop_ids)
+    while heap and len(nodes) < budget:
+        negative, parent, token, length, followers = heappop(heap)
+        nodes.append((token, parent, -negative, length))
+        # A path of which one place is left needs no votes, and no heap while it is the likeliest.
+        while len(followers) == 1 and len(nodes) < budget:
+            length, weight, tokens, at = followers[0]
+            token = tokens[at] if at < len(tokens) else -1
+            negative *= weight / (weight + DOUBT[length if length < 12 else 12])
+            if token < 0 or -negative < LEAST or token in stop_ids:
+                break
+            followers = [(length + 1, weight, tokens, at + 1)]
+            if heap and heap[0][0] < negative:
+                heappush(heap, (negative, len(nodes) - 1, token, length, followers))
+                break
+            nodes.append((token, len(nodes) - 1, -negative, length))
+        else:
+            if len(nodes) < budget:
+                _push(heap, len(nodes) - 1, -negative, followers, stop_ids)
+    if not nodes:
         return NO_DRAFT
-    sources = (source,) * len(ids)
-    return Draft(tuple(ids), tuple(parents), tuple(probs), sources, None, tuple(matched))
+    ids, parents, probs, matched = zip(*nodes, strict=True)
+    return Draft(ids, parents, probs, (source,) * len(ids), None, matched)
 
 
 def _weighed(found: Sequence[Found]) -> list[_Candidate]:
@@ -63,26 +70,20 @@ def _weighed(found: Sequence[Found]) -> list[_Candidate]:
 
 
 def _push(
-    heap: list[tuple[float, int, int, int, _Vote]],
+    heap: list[_Entry],
     parent: int,
     above: float,
-    votes: dict[int, _Vote],
+    candidates: list[_Candidate],
     stop_ids: Collection[int],
 ) -> None:
-    for token, vote in votes.items():
-        prob = above * vote[0]
+    for token, (chance, length, followers) in _votes(candidates).items():
+        prob = above * chance
         if prob >= LEAST and token >= 0 and token not in stop_ids:
-            heappush(heap, (-prob, parent, token, parent, vote))
+            heappush(heap, (-prob, parent, token, length, followers))
 
 
 def _votes(candidates: list[_Candidate]) -> dict[int, _Vote]:
     """What may come next, by token, -1 being the end of a text; longest candidates first."""
-    if len(candidates) == 1:
-        length, weight, tokens, at = candidates[0]
-        if at >= len(tokens):
-            return {}
-        prob = weight / (weight + DOUBT[length if length < 12 else 12])
-        return {tokens[at]: (prob, length, [(length + 1, weight, tokens, at + 1)])}
     votes: dict[int, _Vote] = {}
     left, start, count = 1.0, 0, len(candidates)
     while start < count and left > LEAST:

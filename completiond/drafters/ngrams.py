@@ -7,6 +7,7 @@ follows a few links. Places are checked, so that a hash that two n-grams share c
 
 from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +25,41 @@ ENOUGH = 10
 SMALLEST_TABLE = 1 << 10
 
 _MULTIPLIER, _MASK = 0x9E3779B1, 0xFFFFFFFF
-_LEVEL = {order: level for level, order in enumerate(ORDERS)}
+_RISING = ORDERS[::-1]
 _BULK = 64
 """From so many tokens on, numpy's constant cost is less than a loop."""
 
 
 Place = tuple[int, int]
 """(at, length): the index behind a match, where a boundary may stand, and the tokens that match."""
+
+
+class Tail(NamedTuple):
+    """The end of a text, of LONGEST tokens at most and without a boundary, made ready to seek."""
+
+    back: list[int]  # the last token first
+    whole: "array[int]"
+    keys: list[int]  # by order; -1 where it is too short
+
+    @classmethod
+    def of(cls, ids: Sequence[int]) -> "Tail":
+        back = list(ids[::-1])
+        return cls(back, array("i", ids), _keys(back))
+
+
+def _keys(back: Sequence[int]) -> list[int]:
+    """The hashes of a text's last n-grams, by order; -1 where the text is shorter."""
+    keys, key, start, length = [], 0, 0, len(back)
+    for order in _RISING:
+        if order > length:
+            keys.append(-1)
+            continue
+        for token in back[start:order]:
+            key = (key + token + 2) * _MULTIPLIER & _MASK
+        start = order
+        keys.append(key)
+    keys.reverse()
+    return keys
 
 
 class Chains:
@@ -68,12 +97,11 @@ class Chains:
             self.rebuild(kept)
             return
         while len(self.tokens) > length:
-            for table, links, slot in zip(
-                self._tables, self._links, self._slots_at_end(), strict=True
-            ):
+            keys = _keys(self.tokens[: -ORDERS[0] - 1 : -1])
+            for table, links, key in zip(self._tables, self._links, keys, strict=True):
                 before = links.pop()
-                if slot >= 0:
-                    table[slot] = before
+                if key >= 0:
+                    table[key >> self._shift] = before
             self.tokens.pop()
 
     def erase(self, start: int, end: int) -> None:
@@ -85,28 +113,30 @@ class Chains:
         self.tokens = tokens
         for links in self._links:
             del links[:]
-        self._resize(max(SMALLEST_TABLE, 1 << (2 * len(tokens)).bit_length() - 1))
+        self._resize(1 << max(SMALLEST_TABLE, 2 * len(tokens)).bit_length() - 1)
 
-    def places(self, tail: Sequence[int]) -> list[Place]:
-        """Earlier places of the end of `tail`, longest order first, the latest of each order.
-
-        `tail` is the end of a text without a boundary in it, of LONGEST tokens at most.
-        """
+    def places(self, tail: "Tail") -> list[Place]:
+        """Earlier places of the tail, longest order first, the latest of each order."""
         found: dict[int, int] = {}
-        back, whole = tail[::-1], array("i", tail)
-        tokens, end = self.tokens, len(self.tokens) - 1
-        for order, table, links in zip(ORDERS, self._tables, self._links, strict=True):
-            if order > len(tail):
+        back, whole, tokens = tail.back, tail.whole, self.tokens
+        end, longest, shift = len(tokens) - 1, len(tail.back), self._shift
+        for order, key, table, links in zip(
+            ORDERS, tail.keys, self._tables, self._links, strict=True
+        ):
+            if key < 0:
                 continue
-            at, left = table[self._slot(back, order)], FOLLOWED
+            at, left, last = table[key >> shift], FOLLOWED, whole[-order:]
             while at >= 0 and left:
-                if at < end and at not in found:
-                    found[at] = matching(tokens, at, back, whole)
+                if at < end and at not in found and tokens[at + 1 - order : at + 1] == last:
+                    n = order
+                    while n < longest and n <= at and tokens[at - n] == back[n]:
+                        n += 1
+                    found[at] = n
                 left -= 1
                 at = links[at]
             if len(found) >= ENOUGH:
                 break
-        return [(at + 1, length) for at, length in found.items() if length]
+        return [(at + 1, length) for at, length in found.items()]
 
     def latest(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Where each of `ids` that occurs at all stands last."""
@@ -122,29 +152,16 @@ class Chains:
         """The place before `at` whose token has the same hash; -1 without one."""
         return self._links[-1][at]
 
-    def _slot(self, back: Sequence[int], order: int) -> int:
-        key = 0
-        for token in back[:order]:
-            key = (key + token + 2) * _MULTIPLIER & _MASK
-        return key >> self._shift
-
-    def _slots_at_end(self) -> list[int]:
-        """The slot of the text's last n-gram in each table; -1 where the text is shorter."""
-        slots, key, shift, length = [-1] * len(ORDERS), 0, self._shift, 0
-        for token in self.tokens[: -ORDERS[0] - 1 : -1]:
-            key = (key + token + 2) * _MULTIPLIER & _MASK
-            length += 1
-            if length in _LEVEL:
-                slots[_LEVEL[length]] = key >> shift
-        return slots
-
     def _append(self, token: int) -> None:
-        at = len(self.tokens)
+        at, shift = len(self.tokens), self._shift
         self.tokens.append(token)
-        for table, links, slot in zip(self._tables, self._links, self._slots_at_end(), strict=True):
-            links.append(table[slot] if slot >= 0 else -1)
-            if slot >= 0:
-                table[slot] = at
+        keys = _keys(self.tokens[: -ORDERS[0] - 1 : -1])
+        for table, links, key in zip(self._tables, self._links, keys, strict=True):
+            if key < 0:
+                links.append(-1)
+            else:
+                links.append(table[key >> shift])
+                table[key >> shift] = at
 
     def _resize(self, size: int) -> None:
         """New tables of `size`, and all tokens linked anew."""
@@ -197,12 +214,9 @@ class Chains:
         links.frombytes(before.tobytes())
 
 
-def matching(tokens: "array[int]", at: int, back: Sequence[int], whole: "array[int]") -> int:
-    """How many tokens up to and with `at` equal the tail, of which `back` is the reverse."""
-    longest = len(back)
-    if at + 1 >= longest and tokens[at + 1 - longest : at + 1] == whole:
-        return longest
-    n = 0
-    while n <= at and n < longest and tokens[at - n] == back[n]:
+def matching(tokens: "array[int]", at: int, tail: Tail) -> int:
+    """How many tokens up to and with `at` equal the tail's."""
+    n, back = 0, tail.back
+    while n <= at and n < len(back) and tokens[at - n] == back[n]:
         n += 1
     return n

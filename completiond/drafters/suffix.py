@@ -15,7 +15,7 @@ from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 from completiond.drafters.branching import Found, grow
 from completiond.drafters.corpus import Corpus
-from completiond.drafters.ngrams import LONGEST, Chains
+from completiond.drafters.ngrams import LONGEST, Chains, Tail
 from completiond.drafters.text import BOUNDARY, RunText, RunTexts
 from completiond.drafters.words import Speller, half_typed, rest_of, spelled_out
 
@@ -44,11 +44,12 @@ class _Buffer:
             self.chains.cut(int(differs[0]) if len(differs) else len(held))
         self.chains.extend(text[len(self.chains) :].tolist())
 
-    def tail(self) -> list[int]:
-        """The last tokens of the text that goes on, LONGEST at most."""
+    def tail(self) -> Tail:
+        """The end of the text that goes on."""
         end = self.chains.tokens[-LONGEST:].tolist()
-        edge = next((n for n, token in enumerate(reversed(end)) if token == BOUNDARY), len(end))
-        return end[len(end) - edge :]
+        if BOUNDARY in end:
+            end = end[len(end) - end[::-1].index(BOUNDARY) :]
+        return Tail.of(end)
 
 
 class _Client:
@@ -130,7 +131,7 @@ class Suffix:
                 for store in (own, corpus):
                     found += half_typed(store, tail, rest, speller, begun=bool(generated))
                 return found if generated else found + spelled_out(rest, speller)
-        if tail:
+        if tail.back:
             for store in (own, corpus):
                 tokens = store.tokens
                 found += [(tokens, at, length) for at, length in store.places(tail)]

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from completiond.drafters.branching import Found
-from completiond.drafters.ngrams import LONGEST, Chains, matching
+from completiond.drafters.ngrams import LONGEST, Chains, Tail, matching
 
 TOKENS, EARLIER = 24, 4
 """Tokens that begin the word whose latest places are looked at, and earlier places of each."""
@@ -48,18 +48,16 @@ def rest_of(healed: bytes, generated: Sequence[int], speller: Speller) -> bytes:
 
 
 def half_typed(
-    store: Chains, tail: Sequence[int], rest: bytes, speller: Speller, *, begun: bool
+    store: Chains, tail: Tail, rest: bytes, speller: Speller, *, begun: bool
 ) -> list[Found]:
     """Places where `rest` stands, the latest first; the word is evidence as much as one token.
 
     With `begun`, the run has spelled a part of the word: only the same tokens can go on.
     """
-    back, whole, tokens = tail[::-1], array("i", tail), store.tokens
-    found: list[Found] = []
+    tokens, found = store.tokens, list[Found]()
     for at in _places(store, rest, speller):
         if _word(tokens, at, rest, speller):
-            before = matching(tokens, at - 1, back, whole) if tail and at else 0
-            found.append((tokens, at, 1 + before))
+            found.append((tokens, at, 1 + matching(tokens, at - 1, tail)))
     return found if begun else found + _respelled(store, rest, speller)
 
 
