@@ -17,8 +17,9 @@ FORGETS = 0.995
 PRIOR = 4.0
 """Outcomes that a drafter's own word counts for."""
 LEAST, MOST = 0.005, 0.995
-_LENGTHS = (0, 1, 2, 3, 5, 8, 16)
-_DEPTHS = (0, 1, 2, 4, 8)
+_LENGTH_OF = (0, 1, 2, 3, 3, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 6)
+_DEPTH_OF = (0, 1, 2, 2, 3, 3, 3, 3, 4)
+"""The cell of a match of so many tokens, and of a depth; beyond the last it is the last one's."""
 MOST_SOURCES = 32
 """Names beyond these share a cell: state stays bounded whatever drafters are called."""
 
@@ -77,13 +78,13 @@ class Chances:
 
     def doubt(self, source: str, depth: int) -> None:
         """Trust `holds` at a depth a little less: no guess was asked for there."""
-        level = (self._name(source), _bucket(_DEPTHS, depth))
+        level = (self._name(source), _DEPTH_OF[min(depth, 8)])
         if level in self._by_depth:
             self._by_depth[level] = self._by_depth[level].faded()
 
     def holds(self, source: str, depth: int, unknown: float) -> float:
         """How often a guess of `source` holds at `depth`; `unknown` counts as the first few."""
-        level = self._by_depth.get((self._name(source), _bucket(_DEPTHS, depth)), _Record())
+        level = self._by_depth.get((self._name(source), _DEPTH_OF[min(depth, 8)]), _Record())
         return (level.held + PRIOR * unknown) / (level.tried + PRIOR)
 
     def _correction(self, source: str, length: int, depth: int) -> float:
@@ -96,8 +97,8 @@ class Chances:
         return factor
 
     def _cell(self, draft: Draft, node: int, depth: int) -> Cell:
-        length = _bucket(_LENGTHS, matched_of(draft, node))
-        return self._name(draft.sources[node]), length, _bucket(_DEPTHS, depth)
+        length = _LENGTH_OF[min(matched_of(draft, node), 16)]
+        return self._name(draft.sources[node]), length, _DEPTH_OF[min(depth, 8)]
 
     def _name(self, source: str) -> str:
         if source not in self._names and len(self._names) >= MOST_SOURCES:
@@ -111,7 +112,3 @@ def _said(draft: Draft, node: int) -> float:
     parent = draft.parents[node]
     above = draft.probs[parent] if parent >= 0 else 1.0
     return min(MOST, max(LEAST, draft.probs[node] / above)) if above > 0 else LEAST
-
-
-def _bucket(edges: tuple[int, ...], value: int) -> int:
-    return sum(value >= edge for edge in edges) - 1

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from completiond.drafters.text import BOUNDARY
 
-ORDERS = (8, 4, 2, 1)
+ORDERS = (6, 2, 1)
 """Lengths that are chained, longest first: where a long match exists, short ones are not sought."""
 LONGEST = 16
 """Tokens of a match that are told apart; a longer one is as good."""
