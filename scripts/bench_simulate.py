@@ -56,7 +56,61 @@ def simulate(arguments: Any) -> dict[str, Any]:
         rates[name] = round(emitted / passes, 3)
         costs[name] = round(sorted(took)[len(took) // 2] * 1e6, 1) if took else None
         print(f"{name:>28}  {rates[name]:6.3f} tokens/pass  {costs[name]} µs a step (median)")
-    return {"items": len(items), "tokens_per_pass": rates, "step_us": costs}
+    speeds = {name: _speed(items, policy) for name, policy in _policies()}
+    for name, speed in speeds.items():
+        print(f"{name:>28}  {speed:6.3f} times plain, by the cost table")
+    return {
+        "items": len(items),
+        "tokens_per_pass": rates,
+        "step_us": costs,
+        "by_policy": speeds,
+    }
+
+
+COSTS = {1: 17.0, 2: 19.0, 8: 21.0, 16: 26.0, 32: 36.0}
+"""Milliseconds of a pass by rows to compare policies on, as of a small model on a CPU."""
+
+
+def _policies() -> Iterator[tuple[str, Any]]:
+    from completiond.drafters.costs import Costs
+    from completiond.drafters.planner import Planner
+    from completiond.drafters.policies import FixedK, SimpleRule
+
+    yield "planner", Planner(Costs(COSTS))
+    yield "simple rule", SimpleRule()
+    for k in (1, 3, 7, 15, 31):
+        yield f"fixed {k}", FixedK(k)
+
+
+def _speed(items: list[Item], policy: Any) -> float:
+    """Tokens a second against plain decoding, all items by one client, suffix drafts alone."""
+    from completiond.core import Step
+    from completiond.drafters.costs import Costs
+    from completiond.drafters.suffix import Suffix
+    from completiond.drafters.tree import tried
+
+    costs, tokens, spent = Costs(COSTS), 0, 0.0
+    for item in items:
+        drafter = Suffix(item.speller)
+        for number, ids in enumerate(item.files):
+            drafter.feed("c", str(number), ids)
+
+        def propose(context: Any, drafter: Any = drafter, item: Item = item) -> Any:
+            nonlocal spent
+            n = policy.budget("c", "suffix", 31)
+            draft = policy.choose("c", drafter.propose(context, n), 1)
+            left = item.answer[len(context.ids) - context.prompt :]
+            kept = sum(node.kept for node in tried(draft, left))
+            counts = {"suffix": len(draft)}, {"suffix": kept}
+            rows = 1 + len(draft)
+            step = Step(tuple(left[: kept + 1]), rows, *counts, tree=draft)
+            policy.observe("c", step, {"suffix": 0.05} if n else {})
+            spent += costs.ms(rows) + 0.05 * (n > 0)
+            return draft
+
+        _run(item, propose)
+        tokens += len(item.answer)
+    return round(tokens * COSTS[1] / spent, 3)
 
 
 Propose = Callable[[Any], Any]
