@@ -57,7 +57,7 @@ class RunText:
         text = prompt_text(context)
         self._ids: Sequence[int] = context.ids
         self._segments: Sequence[Segment] = context.segments
-        self._prompt = self._seen = context.prompt
+        self._seen = context.prompt
         self._size = len(text)
         self.head = text_head(context)
         self._held: Ids = np.empty(len(text) + 256, np.int32)
@@ -68,7 +68,6 @@ class RunText:
         return (
             context.ids is self._ids
             and context.segments is self._segments
-            and context.prompt == self._prompt
             and len(context.ids) >= self._seen
         )
 

@@ -282,6 +282,12 @@ def test_only_words_that_begin_with_it_are_drafted() -> None:
         assert " getNa".startswith(text) or text.startswith(" getNa")
 
 
+def test_the_end_of_a_longer_word_is_no_place_of_it() -> None:
+    assert SPELL.encode("forgetX")[3] == SPELL.encode("getX")[0]
+    assert not any("getX" in text for text in typed(" get", [], "forgetX"))
+    assert any("getX" in text for text in typed(" get", [], "for.getX"))
+
+
 def test_a_new_word_is_spelled_as_far_as_it_is_typed() -> None:
     assert typed(" getQ", []) == [" getQ"]
 
