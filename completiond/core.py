@@ -106,8 +106,10 @@ GREEDY = Sampling()
 class Draft:
     """A token tree of proposals. Node i continues node `parents[i]`; -1 is the last token kept.
 
-    Parents come before their children. `q`, if given, is a tensor [nodes, V]: the processed
-    distribution that node i was *sampled* from; without it a node is a point mass.
+    Parents come before their children; `probs` are those of the whole path down to a node.
+    `matched`, if given, says how many tokens a node's guess rests on. `q`, if given, is a tensor
+    [nodes, V]: the processed distribution that node i was *sampled* from; without it a node is a
+    point mass.
     """
 
     ids: tuple[int, ...] = ()
@@ -115,6 +117,7 @@ class Draft:
     probs: tuple[float, ...] = ()
     sources: tuple[str, ...] = ()
     q: Any = None
+    matched: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -136,13 +139,19 @@ NO_DRAFT = Draft()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one pass committed for one sequence, and the rows (new and drafted tokens) it took."""
+    """What one pass committed for one sequence, and the rows (new and drafted tokens) it took.
+
+    `tree` is the draft that was verified; `drawn` are the target's own tokens [1 + nodes], after
+    the last token kept and after each node, which the rejection sampler does not have.
+    """
 
     ids: tuple[int, ...]
     rows: int = 0
     drafted: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
     reason: str | None = None
+    tree: Draft = NO_DRAFT
+    drawn: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

@@ -6,6 +6,8 @@ cancel  from a cancel to a device that is free
 pass    milliseconds of a pass by rows, start and memory, beside transformers and llama.cpp
 gguf    fetch a model's GGUF file, for llama.cpp
 decode  plain decoding against transformers' generate, in turns
+draft   microseconds a step and bytes of each model-free drafter
+simulate  tokens a pass of model-free drafts on human text, without a model
 """
 
 import argparse
@@ -24,7 +26,9 @@ from typing import Any, NamedTuple
 
 import bench_cancel
 import bench_decode
+import bench_draft
 import bench_pass
+import bench_simulate
 import zmq
 
 from completiond.protocol import codec
@@ -39,6 +43,8 @@ def main() -> None:
     bench_pass.add_pass(commands)
     bench_pass.add_gguf(commands)
     bench_decode.add_decode(commands)
+    bench_draft.add_draft(commands)
+    bench_simulate.add_simulate(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))

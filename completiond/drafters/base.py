@@ -11,8 +11,10 @@ from completiond.core import GREEDY, Draft, Sampling, Segment, Step, TokenMask
 class DraftContext:
     """What a drafter may know of one run.
 
-    `ids` are the prompt and everything committed since; the first `prompt` of them are the prompt,
-    whose logical text `segments` name. `hint` is what earlier answers predict to follow the prompt.
+    `ids` are the prompt and everything committed since, one list that only grows during a run; the
+    first `prompt` of them are the prompt, whose logical text `segments` name. `hint` is what
+    earlier answers predict to follow the prompt. `healed` is the text that the first tokens must
+    spell, as `mask` says in ids. `stop_ids` end a text.
     """
 
     buffer: str
@@ -23,6 +25,8 @@ class DraftContext:
     sampling: Sampling = GREEDY
     mask: TokenMask | None = None
     hint: Sequence[int] = ()
+    stop_ids: Sequence[int] = ()
+    healed: str = ""
 
     @property
     def generated(self) -> Sequence[int]:

@@ -1,55 +1,50 @@
 """Prompt lookup: what followed the last tokens when they stood in the text before.
 
-Source: prompt lookup decoding (Saxena, 2023), on the *logical* text (other files, the text after
-the cursor, then prefix + typed + generated) instead of the raw prompt, which in fill-in-the-middle
-ends with the suffix. The longest match wins, the latest among equals; no state is kept.
+Source: prompt lookup decoding (Saxena, 2023), on the *logical* text of the run alone. The longest
+match wins, the latest among equals. Only the text of a run on its way is kept.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
+from completiond.drafters.text import BOUNDARY, Ids, RunTexts
 
-Ids = npt.NDArray[np.int64]
-
-BOUNDARY = -1
-"""Separates texts; it equals no token, so no match and no draft crosses it."""
 LONGEST = 32
 """Tokens of a match that are told apart; a longer one is as good."""
 PER_MATCHED = (0, 2, 4)
 """Longest draft after a match of 0, 1 and 2 tokens; a longer match may fill the budget."""
+HOLDS = (0.0, 0.3, 0.45, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.85, 0.85, 0.85, 0.9)
+"""Chance that the next token is that of the match, by its length: the longer, the surer."""
 
 
 class Lookup:
     name = "lookup"
 
+    def __init__(self) -> None:
+        self._texts = RunTexts()
+
     def propose(self, context: DraftContext, budget: int) -> Draft:
-        text = logical_text(context)
+        text = self._texts.of(context)
         start, length = longest_match(text)
         if length < len(PER_MATCHED):
             budget = min(budget, PER_MATCHED[length])
-        follow = text[start : start + budget]
+        follow = text[start : start + max(0, budget)]
         ends = np.flatnonzero(follow == BOUNDARY)
         ids = follow[: ends[0]] if len(ends) else follow
-        return Draft.chain([int(i) for i in ids], self.name) if len(ids) else NO_DRAFT
+        return self._chain(ids.tolist(), length) if len(ids) else NO_DRAFT
 
     def observe(self, context: DraftContext, step: Step) -> None:
-        pass  # nothing is kept between runs
+        if step.reason:
+            self._texts.forget(context)
 
-
-def logical_text(context: DraftContext) -> Ids:
-    """[T] ids: other files, text after the cursor, then the text that is being continued."""
-    ids = np.asarray(context.ids, dtype=np.int64)
-    own = {"prefix", "typed"}
-    parts: list[Ids] = []
-    for segment in context.segments:
-        if segment.kind not in own and segment.kind != "control":
-            parts += [ids[segment.start : segment.end], np.array([BOUNDARY])]
-    parts += [ids[s.start : s.end] for s in context.segments if s.kind in own]
-    if not context.segments:
-        parts.append(ids[: context.prompt])
-    return np.concatenate([*parts, ids[context.prompt :]])
+    def _chain(self, ids: list[int], length: int) -> Draft:
+        n, path, probs, matched = len(ids), 1.0, [], range(length, length + len(ids))
+        for depth in matched:
+            path *= HOLDS[min(depth, len(HOLDS) - 1)]
+            probs.append(path)
+        parents = tuple(range(-1, n - 1))
+        return Draft(tuple(ids), parents, tuple(probs), (self.name,) * n, None, tuple(matched))
 
 
 def longest_match(text: Ids) -> tuple[int, int]:

@@ -1,20 +1,82 @@
-"""The remainder of an earlier answer, as long as the run still follows it."""
+"""The remainder of an earlier answer, also behind a place where the run went another way.
+
+While the run follows the answer, its rest is drafted. After a deviation the last generated tokens
+are looked for in the answer, the longest match nearest to where the run is, and it goes on there.
+"""
+
+from collections.abc import Sequence
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 
 HOLDS = 0.9
 """Chance that the next token of an answer that held so far holds again."""
+REALIGNED = (0.0, 0.4, 0.6, 0.7, 0.8)
+"""The same behind a deviation, by the tokens that match again."""
+LONGEST = 16
+"""Tokens of a match that are told apart, and what is said of one that never broke."""
+ENDS = 0.7
+"""Chance that a text ends where an answer that held ends."""
 
 
 class Recycled:
     name = "recycled"
 
     def propose(self, context: DraftContext, budget: int) -> Draft:
-        done = list(context.generated)
-        if list(context.hint[: len(done)]) != done:
+        hint, done = list(context.hint), list(context.generated)
+        if not hint or budget < 1:
             return NO_DRAFT
-        return Draft.chain(context.hint[len(done) : len(done) + budget], self.name, HOLDS)
+        at, matched = len(done), LONGEST
+        if hint[:at] != done:
+            at, matched = realigned(hint, done)
+        if not matched:
+            return NO_DRAFT
+        ids = hint[at : at + budget]
+        draft = self._chain(ids, matched)
+        whole = at + len(ids) == len(hint) and len(ids) < budget
+        return self._ended(draft, context.stop_ids, matched) if whole else draft
 
     def observe(self, context: DraftContext, step: Step) -> None:
         pass  # the hint travels with the job
+
+    def _chain(self, ids: Sequence[int], matched: int) -> Draft:
+        n, path, probs = len(ids), 1.0, []
+        for depth in range(n):
+            path *= holds(matched + depth)
+            probs.append(path)
+        held = tuple(min(LONGEST, matched + depth) for depth in range(n))
+        return Draft(
+            tuple(ids), tuple(range(-1, n - 1)), tuple(probs), (self.name,) * n, None, held
+        )
+
+    def _ended(self, draft: Draft, stop_ids: Sequence[int], matched: int) -> Draft:
+        """With the end of the text behind the answer's, unless the answer has it."""
+        if not stop_ids or (draft.ids and draft.ids[-1] in stop_ids):
+            return draft
+        n = len(draft)
+        prob = (draft.probs[-1] if n else 1.0) * ENDS * holds(matched + n) / HOLDS
+        return Draft(
+            (*draft.ids, stop_ids[0]),
+            (*draft.parents, n - 1),
+            (*draft.probs, prob),
+            (*draft.sources, self.name),
+            None,
+            (*draft.matched, min(LONGEST, matched + n)),
+        )
+
+
+def holds(matched: int) -> float:
+    if matched >= LONGEST:
+        return HOLDS
+    return REALIGNED[min(matched, len(REALIGNED) - 1)]
+
+
+def realigned(hint: Sequence[int], done: Sequence[int]) -> tuple[int, int]:
+    """(index behind the match, its length) of the end of `done` in `hint`; (0, 0) without one."""
+    best = (0, 0, 0)  # length, nearness, index
+    for at in range(1, len(hint) + 1):
+        n = 0
+        while n < min(at, len(done), LONGEST - 1) and hint[at - 1 - n] == done[-1 - n]:
+            n += 1
+        best = max(best, (n, -abs(at - len(done)), at)) if n else best
+    return best[2], best[0]

@@ -5,6 +5,9 @@ distribution agrees in the token. With `rejection`, it draws with independent no
 distributions to the rejection sampler instead (Leviathan et al., arXiv:2211.17192).
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
 import torch
 
 from completiond.core import NO_DRAFT, Draft, Step
@@ -51,33 +54,58 @@ class SmallModel:
         pass  # `propose` rewinds to what was kept
 
     def _chain(self, context: DraftContext, slot: Slot, budget: int) -> Draft:
-        ids, probs, rows = list(context.ids), [], []
-        path = 1.0
-        for _ in range(budget):
-            allowed = self._allowed(context, ids)
-            if allowed is not None and not len(allowed):
-                break  # all that may follow is outside this model's vocabulary
-            logits = self.runner.prefill(slot, ids[len(slot) :])
-            logits = sampling.process(logits, context.sampling, allowed)
-            stream = INDEPENDENT if self._rejection else sampling.DRAW
-            token = sampling.draw(logits, context.sampling, len(ids), stream)
-            row = sampling.probabilities(logits)
-            path *= float(row[token])
-            ids.append(token)
-            probs.append(path)
-            rows.append(row)
-        if not rows:
+        stream = INDEPENDENT if self._rejection else sampling.DRAW
+        drawn = draw_chain(self.runner, slot, context, budget, stream)
+        if not drawn.ids:
             return NO_DRAFT
-        drafted = tuple(ids[len(context.ids) :])
-        q = torch.stack(rows) if self._scored(context) else None
-        n = len(drafted)
-        return Draft(drafted, tuple(range(-1, n - 1)), tuple(probs), (self.name,) * n, q)
+        q = torch.stack(drawn.rows) if self._scored(context) else None
+        n = len(drawn.ids)
+        return Draft(drawn.ids, tuple(range(-1, n - 1)), drawn.probs, (self.name,) * n, q)
 
     def _scored(self, context: DraftContext) -> bool:
         """Greedy drafts are point masses: their q is not what was sampled from."""
         return self._rejection and context.sampling.temperature > 0
 
-    def _allowed(self, context: DraftContext, ids: list[int]) -> torch.Tensor | None:
-        """The ids of this model's vocabulary that may follow; None when every id may."""
-        allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
-        return sampling.index_of(allowed, self.runner.vocab_size)
+
+class DrawnChain(NamedTuple):
+    """Tokens that a model drew one by one, the probability of each path, the rows drawn from."""
+
+    ids: tuple[int, ...]
+    probs: tuple[float, ...]
+    rows: list[torch.Tensor]
+
+
+class Drawing(Protocol):
+    """A model that goes on with a slot token by token: a Runner, or a part of one."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def prefill(self, slot: Slot, ids: Sequence[int]) -> torch.Tensor:
+        """Store and commit a chain; the logits [V] after its last token."""
+
+
+def draw_chain(
+    model: Drawing, slot: Slot, context: DraftContext, budget: int, stream: int
+) -> DrawnChain:
+    """What `model` draws behind the context; its slot then holds all but the last token."""
+    ids, probs, rows = list(context.ids), [], []
+    path = 1.0
+    for _ in range(budget):
+        allowed = _allowed(context, ids, model.vocab_size)
+        if allowed is not None and not len(allowed):
+            break  # all that may follow is outside this model's vocabulary
+        logits = sampling.process(model.prefill(slot, ids[len(slot) :]), context.sampling, allowed)
+        token = sampling.draw(logits, context.sampling, len(ids), stream)
+        row = sampling.probabilities(logits)
+        path *= float(row[token])
+        ids.append(token)
+        probs.append(path)
+        rows.append(row)
+    return DrawnChain(tuple(ids[len(context.ids) :]), tuple(probs), rows)
+
+
+def _allowed(context: DraftContext, ids: list[int], vocab_size: int) -> torch.Tensor | None:
+    """The ids of this model's vocabulary that may follow; None when every id may."""
+    allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
+    return sampling.index_of(allowed, vocab_size)

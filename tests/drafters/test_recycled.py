@@ -1,4 +1,4 @@
-"""An earlier answer is drafted from for as long as the run follows it, and never after."""
+"""An earlier answer is drafted from while the run follows it, and where it comes back to it."""
 
 import pytest
 from hypothesis import given
@@ -6,15 +6,25 @@ from hypothesis import strategies as st
 
 from completiond.core import Step
 from completiond.drafters.base import DraftContext
+from completiond.drafters.guarded import fault
 from completiond.drafters.recycled import Recycled
 
 PROMPT = [1, 2, 3]
 HINT = (10, 11, 12, 13, 14)
+STOP = 99
 
 
-def draft(generated: list[int], budget: int = 8, hint: tuple[int, ...] = HINT) -> tuple[int, ...]:
-    context = DraftContext("b", "c", [*PROMPT, *generated], len(PROMPT), hint=hint)
-    return Recycled().propose(context, budget).ids
+def draft(
+    generated: list[int],
+    budget: int = 8,
+    hint: tuple[int, ...] = HINT,
+    stop_ids: tuple[int, ...] = (),
+) -> tuple[int, ...]:
+    ids = [*PROMPT, *generated]
+    context = DraftContext("b", "c", ids, len(PROMPT), hint=hint, stop_ids=stop_ids)
+    made = Recycled().propose(context, budget)
+    assert not fault(made, budget, 1000)
+    return made.ids
 
 
 @pytest.mark.parametrize("done", range(len(HINT) + 1))
@@ -22,14 +32,38 @@ def test_the_rest_of_the_answer_is_drafted_while_the_run_follows_it(done: int) -
     assert draft(list(HINT[:done])) == HINT[done:]
 
 
-@pytest.mark.parametrize("generated", [[9], [10, 9], [10, 11, 12, 13, 9], [*HINT, 15], [11]])
-def test_a_run_that_left_the_answer_gets_no_draft(generated: list[int]) -> None:
+@pytest.mark.parametrize("generated", [[9], [10, 9], [10, 11, 12, 13, 9], [*HINT, 15]])
+def test_a_run_that_left_the_answer_gets_no_draft_until_it_comes_back(generated: list[int]) -> None:
     assert draft(generated) == ()
+
+
+@pytest.mark.parametrize(
+    ("generated", "rest"),
+    [
+        ([10, 9, 12], (13, 14)),  # one token was another
+        ([10, 9, 11], (12, 13, 14)),  # one was put in between
+        ([10, 12], (13, 14)),  # one was left out
+        ([8, 9, 10], HINT[1:]),  # it begins later
+        ([10, 9, 12, 9, 13], (14,)),  # twice
+    ],
+)
+def test_behind_a_deviation_the_answer_goes_on_where_it_matches_again(
+    generated: list[int], rest: tuple[int, ...]
+) -> None:
+    assert draft(generated) == rest
+
+
+def test_the_longest_match_is_taken_and_the_nearest_among_equals() -> None:
+    hint = (1, 2, 3, 1, 2, 4, 1, 5, 1, 6)
+    assert draft([7, 1, 2], hint=hint) == (3, 1, 2, 4, 1, 5, 1, 6)
+    assert draft([7, 7, 7, 7, 1, 2], hint=hint) == (4, 1, 5, 1, 6)
+    assert draft([7] * 8 + [1], hint=hint) == (6,)
 
 
 @pytest.mark.parametrize("budget", [-1, 0, 1, 3])
 def test_the_budget_is_kept(budget: int) -> None:
     assert draft([10], budget) == HINT[1 : 1 + max(0, budget)]
+    assert len(draft([10], budget, stop_ids=(STOP,))) == max(0, budget)
 
 
 def test_without_a_hint_there_is_no_draft() -> None:
@@ -37,14 +71,28 @@ def test_without_a_hint_there_is_no_draft() -> None:
     assert draft([4], hint=()) == ()
 
 
-@given(st.lists(st.integers(0, 2), max_size=6), st.lists(st.integers(0, 2), max_size=6))
-def test_a_draft_and_what_was_generated_spell_the_hint(hint: list[int], done: list[int]) -> None:
-    drafted = draft(done, hint=tuple(hint))
-    assert not drafted or [*done, *drafted] == hint
+@given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))
+def test_a_draft_is_the_end_of_the_answer_behind_what_was_generated(
+    hint: list[int], done: list[int]
+) -> None:
+    drafted = list(draft(done, hint=tuple(hint)))
+    if drafted:
+        assert hint[-len(drafted) :] == drafted
+        before = hint[: -len(drafted)]
+        assert before == done or before[-1] == done[-1]
+    if hint[: len(done)] == done:
+        assert [*done, *drafted] == hint[: max(len(done), len(hint))]
 
 
-def test_a_draft_is_a_chain_that_grows_less_likely() -> None:
-    context = DraftContext("b", "c", PROMPT, len(PROMPT), hint=HINT)
+def test_where_the_answer_ends_the_text_may_end() -> None:
+    assert draft([10], stop_ids=(STOP, 98)) == (*HINT[1:], STOP)
+    assert draft(list(HINT), stop_ids=(STOP,)) == (STOP,)
+    assert draft([], hint=(10, 98), stop_ids=(STOP, 98)) == (10, 98), "it has its end already"
+
+
+@pytest.mark.parametrize("generated", [[], [10, 9, 12]])
+def test_a_draft_is_a_chain_that_grows_less_likely(generated: list[int]) -> None:
+    context = DraftContext("b", "c", PROMPT + generated, len(PROMPT), hint=HINT)
     made = Recycled().propose(context, 3)
     assert made.is_chain and made.q is None and set(made.sources) == {"recycled"}
     assert list(made.probs) == sorted(made.probs, reverse=True)
