@@ -2,9 +2,11 @@
 
 Knows prompts, text and the engine's door; knows no sockets, and decides no reply. A buffer has one
 run at a time: a new one ends the one before it, and takes what that one predicted as its draft.
+Beside it there may be one that nobody asked for yet: what follows if the answer is accepted.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +17,14 @@ from completiond.core import CancelReason, Outcome, Sampling, Snapshot
 from completiond.engine.door import Engine, Start
 from completiond.engine.job import Job
 from completiond.engine.run import Run
+from completiond.errors import CompletiondError
 from completiond.model.checkpoint import describe
+from completiond.moments import same_around, since, typed_since
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, Answers, remainder, same_around, typed_since
+from completiond.reuse import Answered, Answers, remainder
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -28,6 +32,9 @@ WARM = 0.6
 
 UNFINISHED = ("superseded", "abandoned", "timeout")
 """Reasons of runs that were ended from outside: what they said may break off anywhere."""
+
+AHEAD = -1
+"""Priority of a run that nobody asked for: the engine passes it over for any other."""
 
 Tell = Callable[[str], None]
 
@@ -63,13 +70,29 @@ def prompts_of(config: Config, spec: Start) -> Prompts:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A run, and the moment of the buffer that it was made for."""
+    """A run, and the moment of the buffer that it was made for.
+
+    `origin` is the moment whose text after the cursor its prompt ends with. `counts` is what the
+    first use of its answer is counted as, and `left` whether nobody waits for it now.
+    """
 
     run: Run
     snapshot: Snapshot
     built: Built
     key: Hashable
     answers: Answers
+    origin: Snapshot
+    counts: str = ""
+    left: bool = False
+
+
+class Continued(NamedTuple):
+    """What the next prompt takes over from the buffer's last one: the moment of its suffix, the
+    text before its anchor, and closers in front of the suffix that belong to what was typed."""
+
+    origin: Snapshot
+    prefix: str | None = None
+    closers: str = ""
 
 
 class Answer(NamedTuple):
@@ -90,6 +113,7 @@ class Work:
     max_tokens: int
     sampling: Sampling
     built: Built | None = None
+    continued: Continued = field(init=False)
     prompt_ns: int = 0
     answers: list[Answer] = field(default_factory=list)
 
@@ -98,11 +122,16 @@ class Flights:
     """Starts and follows the runs of all buffers on one engine."""
 
     def __init__(
-        self, engine: Engine, prompts: Prompts, on_taken: Callable[[Flight], None]
+        self,
+        engine: Engine,
+        prompts: Prompts,
+        on_taken: Callable[[Flight], None],
+        counts: Counter[str],
     ) -> None:
         self._engine = engine
         self._prompts = prompts
         self._on_taken = on_taken
+        self._counts = counts
 
     async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
         """The text of one candidate: from an earlier answer that holds, else from the run that is
@@ -119,52 +148,111 @@ class Flights:
         assert answer is not None, "a run agrees with the text that it was made for"
         return answer
 
+    def ahead(self, work: Work) -> None:
+        """Begin on what follows `work`'s snapshot, which is the buffer as it will be if the shown
+        text is accepted.
+
+        Only where that continues the prompt that the buffer's slot holds: to begin another one
+        there would cost the next key what it saves the one after.
+        """
+        buffer, now = work.buffer, work.ticket.snapshot
+        flight, ahead = buffer.flight, buffer.ahead
+        known = buffer.answers.find(now, _key(work, 0)) is not None
+        same = ahead is not None and not ahead.run.over and ahead.snapshot.before == now.before
+        if known or same or flight is None or not flight.run.over:
+            return
+        if self._build(work).prefix != flight.built.prefix or not flight.run.ids:
+            return
+        self._abandon_ahead(buffer)
+        try:
+            buffer.ahead = self._submit(work, 0, AHEAD)
+        except CompletiondError:
+            return  # nobody asked for it
+        self._counts["prefetch runs"] += 1
+        buffer.ahead.counts = "prefetch hits"
+        buffer.ahead.run.when_over(self._count_ahead)
+
     def cut_off(self, work: Work) -> list[Answer]:
         """The request's time is up: what its run has said, if it has one. The run is given up."""
         flight = work.buffer.flight
         if flight is None:
             return []
-        self.cancel(work.buffer, "abandoned")
+        self._engine.cancel(flight.run, "abandoned")
         typed = _typed(flight, work.ticket.snapshot) or ""
         raw = remainder(self._text(flight, ""), typed) or ""
         shown, _ = clean(raw, work.ticket.snapshot)
         return [Answer(raw, shown, "timeout", Outcome(ids=list(flight.run.ids)))]
 
-    def cancel(self, buffer: Buffer[Flight], reason: CancelReason, grace_s: float = 0.0) -> None:
-        if buffer.flight is not None:
-            self._engine.cancel(buffer.flight.run, reason, grace_s)
+    def leave(self, buffer: Buffer[Flight], reason: CancelReason, grace_s: float = 0.0) -> None:
+        """Nobody waits for the buffer's run any more; in its grace another request may take it."""
+        flight = buffer.flight
+        if flight is None or flight.run.over:
+            return
+        self._counts["superseded runs"] += reason == "superseded" and not flight.left
+        flight.left = True
+        self._engine.cancel(flight.run, reason, grace_s)
+
+    def forget(self, buffer: Buffer[Flight]) -> None:
+        """The buffer's client is gone."""
+        self.leave(buffer, "abandoned")
+        self._abandon_ahead(buffer)
 
     def _reuse(self, work: Work) -> Answer | None:
         """What an earlier answer of this buffer still says here: no prompt and no pass."""
-        found = work.buffer.answers.find(work.ticket.snapshot, _key(work, 0))
-        if found is None:
+        buffer, now = work.buffer, work.ticket.snapshot
+        if buffer.ahead is not None and not _on_its_way(buffer.ahead, now):
+            self._abandon_ahead(buffer)
+        found = buffer.answers.find(now, _key(work, 0))
+        # The text after the cursor says the same, but what may be shown depends on both sides.
+        shown = clean(found.rest, now)[0] if found is not None else ""
+        if found is None or not shown:
             return None
-        # The text after the cursor is the same, but what may be shown depends on both sides.
-        shown, _ = clean(found.rest, work.ticket.snapshot)
-        return Answer(found.rest, shown, found.answer.reason, Outcome()) if shown else None
+        if counted := buffer.answers.use(found.answer):
+            self._counts[counted] += 1
+        if buffer.ahead is not None and buffer.ahead.snapshot is found.answer.snapshot:
+            buffer.flight, buffer.ahead = buffer.ahead, None
+        return Answer(found.rest, shown, found.answer.reason, Outcome())
 
     def _join(self, work: Work) -> Flight | None:
         """The buffer's run, if it may still answer this request; it is taken back from its grace.
 
         One that fits no more is abandoned here, before anything else is done.
         """
-        flight = work.buffer.flight
-        if flight is None or flight.run.over:
-            return None
-        typed = _typed(flight, work.ticket.snapshot)
-        fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
-        if not fits or flight.key != _key(work, 0):
+        buffer = work.buffer
+        for flight in (buffer.flight, buffer.ahead):
+            if flight is None or flight.run.over:
+                continue
+            typed = _typed(flight, work.ticket.snapshot)
+            fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
+            if fits and flight.key == _key(work, 0):
+                return self._take(flight, buffer)
             self._engine.cancel(flight.run, "abandoned")
-            return None
+        return None
+
+    def _take(self, flight: Flight, buffer: Buffer[Flight]) -> Flight:
+        """The run is a request's now, also if nobody had asked for it."""
         self._engine.revive(flight.run)
-        self._on_taken(flight)
+        if flight is buffer.ahead:
+            buffer.flight, buffer.ahead = flight, None
+            self._counts["prefetch hits"] += 1
+        else:
+            self._on_taken(flight)
+        flight.left, flight.counts = False, ""
         return flight
 
     def _launch(self, work: Work, candidate: int) -> Flight:
         """A new run. Raises EngineLoading and its like if the engine cannot take it."""
-        built = self._build(work)
-        hint = self._hint(work, built)
-        ticket = work.ticket
+        buffer = work.buffer
+        self._build(work)  # which reads the run that is given up
+        if buffer.flight is not None:
+            self._engine.cancel(buffer.flight.run, "abandoned")
+        self._abandon_ahead(buffer)
+        invoked = work.ticket.request.trigger == "invoked"
+        buffer.flight = self._submit(work, candidate, 1 if invoked else 0)
+        return buffer.flight
+
+    def _submit(self, work: Work, candidate: int, priority: int) -> Flight:
+        built, ticket = self._build(work), work.ticket
         job = Job(
             id=0,
             buffer=f"{ticket.client.hex()}/{ticket.request.document}",
@@ -173,24 +261,26 @@ class Flights:
             max_tokens=built.max_tokens,
             sampling=_settings(work, candidate)[0],
             stop=built.stop,
-            hint=hint,
-            priority=1 if ticket.request.trigger == "invoked" else 0,
+            hint=self._hint(work, built),
+            priority=priority,
         )
-        self.cancel(work.buffer, "abandoned")
-        run, answers = self._engine.submit(job), work.buffer.answers
-        flight = Flight(run, ticket.snapshot, built, _key(work, candidate), answers)
-        work.buffer.flight = flight
+        run = self._engine.submit(job)
+        key, answers = _key(work, candidate), work.buffer.answers
+        flight = Flight(run, ticket.snapshot, built, key, answers, work.continued.origin)
+        run.when_over(lambda outcome: self._remember(flight, outcome))
         return flight
 
     def _build(self, work: Work) -> Built:
         if work.built is None:
             started = time.monotonic_ns()
             ticket = work.ticket
+            work.continued = kept = _continued(work.buffer.flight, ticket.snapshot)
             work.built = self._prompts.builder.build(
                 ticket.snapshot,
                 ticket.chunks,
                 max_tokens=work.max_tokens,
-                kept=_kept(work.buffer.flight, ticket.snapshot),
+                kept=kept.prefix,
+                closers=kept.closers,
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built
@@ -220,7 +310,6 @@ class Flights:
                 if tell and rest:
                     tell(rest)
         outcome = await flight.run.outcome
-        self._remember(flight, outcome)
         rest = remainder(self._text(flight, outcome.reason), typed)
         # The grace may have ended before we took it over, or the text before what was typed.
         if flight.snapshot is not ticket.snapshot and (
@@ -230,11 +319,22 @@ class Flights:
         shown, _ = clean(rest or "", ticket.snapshot)
         return Answer(rest or "", shown, outcome.reason, outcome)
 
-    def _remember(self, flight: Flight, outcome: Outcome) -> None:
-        """A run that came to its own end may answer later keys."""
-        if outcome.reason not in UNFINISHED:
-            text = self._text(flight, outcome.reason)
-            flight.answers.keep(Answered(flight.snapshot, flight.key, text, outcome.reason))
+    def _remember(self, flight: Flight, outcome: Outcome | None) -> None:
+        """A run that came to its own end may answer later keys, whoever waited for it."""
+        if outcome is None or outcome.reason in UNFINISHED:
+            return
+        text = self._text(flight, outcome.reason)
+        counts = flight.counts or ("superseded hits" if flight.left else "")
+        flight.answers.keep(Answered(flight.snapshot, flight.key, text, outcome.reason, counts))
+
+    def _count_ahead(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._counts["prefetch tokens"] += outcome.prefilled + len(outcome.ids)
+
+    def _abandon_ahead(self, buffer: Buffer[Flight]) -> None:
+        if buffer.ahead is not None:
+            self._engine.cancel(buffer.ahead.run, "abandoned")
+            buffer.ahead = None
 
     def _text(self, flight: Flight, reason: str) -> str:
         """What the run has written after the cursor that it was made for."""
@@ -242,15 +342,28 @@ class Flights:
         return stopping.trim(text, flight.built.stop, reason)
 
 
-def _kept(flight: Flight | None, now: Snapshot) -> str | None:
-    """The text before the last prompt's anchor, where window and text after the cursor stayed."""
-    return flight.built.prefix if flight and same_around(flight.snapshot, now) else None
+def _continued(flight: Flight | None, now: Snapshot) -> Continued:
+    """What stays of the last prompt, where only what stands around the cursor has changed."""
+    if flight is None:
+        return Continued(now)
+    found = since(flight.origin, now)
+    if found is not None and not found.over:
+        return Continued(flight.origin, flight.built.prefix, found.closers)
+    if same_around(flight.origin, now):
+        return Continued(now, flight.built.prefix)
+    return Continued(now)
 
 
 def _typed(flight: Flight, now: Snapshot) -> str | None:
     """What was typed since the run was made; models write LF whatever the buffer's line ends."""
     typed = typed_since(flight.snapshot, now)
     return typed if typed is None else typed.replace("\r\n", "\n")
+
+
+def _on_its_way(ahead: Flight, now: Snapshot) -> bool:
+    """Whether the buffer may still come to the moment that a run ahead was made for, or did."""
+    after = typed_since(now, ahead.snapshot)
+    return after is not None or typed_since(ahead.snapshot, now) is not None
 
 
 def _key(work: Work, candidate: int) -> Hashable:

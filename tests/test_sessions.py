@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from completiond import sessions
 from completiond.core import Snapshot, text_hash
 from completiond.errors import Overloaded, RequestError
+from completiond.moments import typed_since
 from completiond.protocol import messages as m
-from completiond.reuse import remainder, typed_since
+from completiond.reuse import remainder
 from completiond.sessions import ChunkStore, Sessions, Ticket
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from completiond import brackets
+
 EQUAL_LINES = 4
 """So many equal lines in a row are a loop."""
 
@@ -19,8 +21,14 @@ _CLOSING_WORDS = ("end", "fi", "done", "esac")
 _CLOSING_LINE = re.compile(r"[)\]}]+[;,]?|end;?|fi|done|esac|</\S+>")
 
 
-def rule(before: str, after: str, *, healed: str, stop_ids: Collection[int]) -> dict[str, Any]:
-    """The data of the stop rule at a cursor between `before` and `after`, for msgpack."""
+def rule(
+    before: str, after: str, *, healed: str, stop_ids: Collection[int], closers: str = ""
+) -> dict[str, Any]:
+    """The data of the stop rule at a cursor between `before` and `after`, for msgpack.
+
+    `closers` stand between the two, but belong to what was typed: the completion writes them
+    itself, and ends there.
+    """
     line, _, _ = after.partition("\n")
     rest = line.strip()
     return {
@@ -30,6 +38,7 @@ def rule(before: str, after: str, *, healed: str, stop_ids: Collection[int]) -> 
         "line": before[before.rfind("\n") + 1 :].rstrip("\r"),
         "rest": rest,
         "next": _first_line(after[len(line) :]),
+        "closer": brackets.first(closers.strip()),
     }
 
 
@@ -60,6 +69,16 @@ class _Lines:
 
     def feed(self, text: str) -> Stop | None:
         self._text += text
+        stop = self._in_lines()
+        closed = self._closed()
+        return closed if closed and (not stop or closed.keep <= stop.keep) else stop
+
+    def _closed(self) -> Stop | None:
+        closer = self._data["closer"]
+        at = brackets.closed_at(self._text, closer) if closer else None
+        return Stop("suffix", at) if at is not None else None
+
+    def _in_lines(self) -> Stop | None:
         while (end := self._text.find("\n", self._start)) >= 0:
             stop = self._line(self._start, end)
             if stop:

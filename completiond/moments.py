@@ -1,0 +1,129 @@
+"""What happened between two moments of a buffer, found by comparing their windows.
+
+Knows snapshots and text. Windows move in steps while one types, and editors put closers right of
+the cursor: neither makes another text of it. So only what both windows show is compared, and the
+text after the cursor may have grown by closers of what was typed, or lost those that were.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from completiond.brackets import CLOSERS, balance, within
+from completiond.core import WINDOW_STEP, Snapshot
+
+FAR = WINDOW_STEP
+"""Characters after the cursor behind which nothing reads on: a window's edge may be there."""
+LONGEST_TYPED = 2_048
+"""Characters in which brackets are looked for: more is no typing at one place."""
+MOST_CLOSERS = 8
+
+
+class Since(NamedTuple):
+    """What was typed forward; how much of the text after the cursor are closers that came with it,
+    and how many of the closers that stood there were typed over."""
+
+    typed: str
+    closers: str = ""
+    over: int = 0
+
+
+def since(old: Snapshot, new: Snapshot) -> Since | None:
+    """What was typed forward between two moments; None if the text changed otherwise."""
+    typed = _typed(old, new)
+    if typed is None:
+        return None
+    if _same(old.after, new.after):
+        return Since(typed)
+    return _with_closers(typed, old, new) if len(typed) <= LONGEST_TYPED else None
+
+
+def typed_since(old: Snapshot, new: Snapshot) -> str | None:
+    """The typed part alone."""
+    found = since(old, new)
+    return found.typed if found is not None else None
+
+
+def same_around(old: Snapshot, new: Snapshot) -> bool:
+    """Whether only the window's text before the cursor may differ between two moments."""
+    return _overlap(old, new) is not None and _same(old.after, new.after)
+
+
+def place(snapshot: Snapshot) -> int:
+    """The cursor's absolute offset."""
+    return snapshot.offset + len(snapshot.before)
+
+
+def accepted(snapshot: Snapshot, text: str) -> Snapshot:
+    """The buffer as an editor leaves it when `text` is taken: with the buffer's own line ends."""
+    end = "\r\n" if "\r\n" in snapshot.before else "\n"
+    return replace(snapshot, before=snapshot.before + text.replace("\n", end))
+
+
+def _typed(old: Snapshot, new: Snapshot) -> str | None:
+    start = _overlap(old, new)
+    at = place(old)
+    if start is None or not start <= at <= place(new):
+        return None
+    shown = old.before if start == old.offset else old.before[start - old.offset :]
+    if not new.before.startswith(shown, start - new.offset):
+        return None
+    return new.before[at - new.offset :]
+
+
+def _overlap(old: Snapshot, new: Snapshot) -> int | None:
+    """Where the text that both windows show before the cursor begins, if they can be compared.
+
+    Windows that begin elsewhere share thousands of characters, or the cursor has jumped.
+    """
+    if old.document != new.document:
+        return None
+    if old.offset == new.offset:
+        return old.offset if old.prefix_hash == new.prefix_hash else None
+    start = max(old.offset, new.offset)
+    return start if min(place(old), place(new)) - start >= WINDOW_STEP else None
+
+
+def _same(old: str, new: str) -> bool:
+    """Whether two texts after the cursor are one, as far as their windows reach."""
+    if len(old) == len(new):
+        return old == new
+    short, long = sorted((old, new), key=len)
+    return len(short) >= FAR and long.startswith(short)
+
+
+def _with_closers(typed: str, old: Snapshot, new: Snapshot) -> Since | None:
+    """The same, where the text after the cursor differs by closers at its beginning."""
+    fitting = list(_fitting(typed, old.after, new.after))
+    if not fitting:
+        return None
+    line = old.before[old.before.rfind("\n") + 1 :]
+    closes, opens = balance(typed, line)
+    for closers, over in fitting:
+        came = within(closers.strip(), opens)
+        if came and within(old.after[:over], closes):
+            return Since(typed, closers, over)
+    return None
+
+
+def _fitting(typed: str, old: str, new: str) -> Iterator[tuple[str, int]]:
+    """Ways in which `new` is `old` without `over` closers, behind others.
+
+    Behind a line end that was typed, the closers stand on a line of their own.
+    """
+    blanks = len(new) - len(new.lstrip()) if "\n" in typed else 0
+    blanks = blanks if "\n" in new[:blanks] else 0
+    lost, came = _run(old), _run(new[blanks:])
+    for over in range(lost + 1):
+        for end in range(blanks, blanks + came + 1):
+            pushed_down = not end or end > blanks or lost > over
+            if pushed_down and _same(old[over:], new[end:]):
+                yield new[:end], over
+        if blanks and _same(old[over:], new):
+            yield "", over
+
+
+def _run(text: str) -> int:
+    """How many closers stand at the beginning of `text`."""
+    head = text[:MOST_CLOSERS]
+    return len(head) - len(head.lstrip(CLOSERS))
