@@ -91,7 +91,8 @@ class ModelCore:
         count = self._counts["passes"]
         turns = scheduler.plan(self._running, self.size.rows, self._draft_rows, count, self._served)
         clients = {s.job.client for s in self._running}
-        now = {t.sequence.job.client: count for t in turns if len(t.sequence.pending) > 1}
+        begins = [s for s, _ in turns if len(s.pending) > 1 or s.hinted]
+        now = {s.job.client: count for s in begins}
         self._served = {c: n for c, n in (self._served | now).items() if c in clients}
         return events + self._pass(turns)
 

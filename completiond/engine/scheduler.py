@@ -1,9 +1,9 @@
 """Who goes into the next pass, and with how many rows.
 
 Rows are the unit of cost: a pass holds as many as keep it within the time that a cancel may wait.
-Every decoding run gets a turn; what rows are left go to prefill. Clients share both evenly, however
-many buffers each has; among a client's own runs the newest keystroke goes first. Runs that nobody
-asked for yet get what nobody else wants.
+Every decoding run gets a turn; what rows are left go to runs that begin, their prompts and hints.
+Clients share both evenly, however many buffers each has; among a client's own runs the newest
+keystroke goes first. Runs that nobody asked for yet get what nobody else wants.
 """
 
 from collections import Counter
@@ -56,17 +56,19 @@ def plan(
 ) -> list[Turn]:
     """Turns for pass number `count` over at most `rows` rows (more only if many runs decode).
 
-    `draft_rows` is what all decoding runs together may spend, their own tokens included. `served`
-    says in which pass each client last had a turn of prefill.
+    `draft_rows` is what all decoding runs together may spend, their own tokens included, and half
+    of the pass at most while others begin. `served` says in which pass each client last had rows
+    for a run that begins.
     """
     order = sorted(asked_for(running), key=newest_first)
-    decoding = _by_client([s for s in order if len(s.pending) == 1], count, {})[: max(1, rows)]
-    turns = [Turn(s, share) for s, share in _shares(decoding, min(rows, draft_rows))]
+    begins = [s for s in order if len(s.pending) > 1 or s.hinted]
+    decoding = _by_client([s for s in order if s not in begins], count, {})[: max(1, rows)]
+    most = min(rows // 2 if begins else rows, draft_rows)
+    turns = [Turn(s, share) for s, share in _shares(decoding, most)]
     left = rows - sum(turn.rows for turn in turns)
-    for sequence in _by_client([s for s in order if len(s.pending) > 1], count, served or {}):
-        # A prompt's last chunk may carry drafts in the rows that it leaves.
-        drafts = max(draft_rows - 1, len(sequence.job.hint))
-        take = min(left, len(sequence.pending) + drafts)
+    for sequence in _by_client(begins, count, served or {}):
+        # A prompt's last chunk may carry drafts in the rows that it leaves: a hint as a whole.
+        take = min(left, len(sequence.pending) + max(draft_rows - 1, sequence.hinted))
         if take < 1:
             break
         turns.append(Turn(sequence, take))
