@@ -7,6 +7,7 @@ text after the cursor may have grown by closers of what was typed, or lost those
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from completiond.brackets import CLOSERS, balance, within
@@ -17,6 +18,8 @@ FAR = WINDOW_STEP
 LONGEST_TYPED = 2_048
 """Characters in which brackets are looked for: more is no typing at one place."""
 MOST_CLOSERS = 8
+SEEN = 256
+"""Characters in which closers are looked for."""
 
 
 class Since(NamedTuple):
@@ -100,7 +103,7 @@ def _with_closers(typed: str, old: Snapshot, new: Snapshot) -> Since | None:
     line = old.before[old.before.rfind("\n") + 1 :]
     closes, opens = balance(typed, line)
     for closers, over in fitting:
-        came = within(closers.strip(), opens)
+        came = within(_without_blanks(closers), opens)
         if came and within(old.after[:over], closes):
             return Since(typed, closers, over)
     return None
@@ -109,21 +112,27 @@ def _with_closers(typed: str, old: Snapshot, new: Snapshot) -> Since | None:
 def _fitting(typed: str, old: str, new: str) -> Iterator[tuple[str, int]]:
     """Ways in which `new` is `old` without `over` closers, behind others.
 
-    Behind a line end that was typed, the closers stand on a line of their own.
+    Behind a line end that was typed, closers stand on lines of their own.
     """
-    blanks = len(new) - len(new.lstrip()) if "\n" in typed else 0
-    blanks = blanks if "\n" in new[:blanks] else 0
-    lost, came = _run(old), _run(new[blanks:])
-    for over in range(lost + 1):
-        for end in range(blanks, blanks + came + 1):
-            pushed_down = not end or end > blanks or lost > over
-            if pushed_down and _same(old[over:], new[end:]):
+    lines = "\n" in typed
+    lost = _ends(old, blanks=False)
+    came = _ends(new, blanks=lines)
+    pushed = len(new) - len(new.lstrip()) if lines else 0
+    for over in (0, *lost):
+        for end in (0, *came):
+            if _same(old[over:], new[end:]):
                 yield new[:end], over
-        if blanks and _same(old[over:], new):
-            yield "", over
+        if over < len(lost) and "\n" in new[:pushed] and _same(old[over:], new[pushed:]):
+            yield new[:pushed], over
 
 
-def _run(text: str) -> int:
-    """How many closers stand at the beginning of `text`."""
-    head = text[:MOST_CLOSERS]
-    return len(head) - len(head.lstrip(CLOSERS))
+def _ends(text: str, *, blanks: bool) -> list[int]:
+    """Where the closers end with which `text` begins, on several lines if there may be blanks."""
+    head = text[:SEEN]
+    rest = head.lstrip(CLOSERS + " \t\r\n" if blanks else CLOSERS)
+    closers = (at for at, char in enumerate(head[: len(head) - len(rest)], 1) if char in CLOSERS)
+    return list(islice(closers, MOST_CLOSERS))
+
+
+def _without_blanks(closers: str) -> str:
+    return "".join(closers.split())

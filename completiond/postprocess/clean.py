@@ -104,12 +104,23 @@ def _unclosed(text: str) -> int:
 
 def _without_following(text: str, line: str, following: list[str]) -> str:
     """Cut at the first line from which on the text is what the buffer already has below."""
+    text = _without_last_closer(text, following[0] if following else "")
     lines = text.split("\n")
     whole = [line + lines[0], *lines[1:]]
     for at in range(len(lines)):
         tail = [other for other in whole[at:] if other.strip()]
         if tail and _repeats(tail, following, exact=at > 0):
             return "\n".join(lines[:at]).rstrip() if at else ""
+    return text
+
+
+def _without_last_closer(text: str, below: str) -> str:
+    """Cut where a line of the text closes the block that the line below closes, as deep in."""
+    for at in strays(text):
+        start = text.rfind("\n", 0, at) + 1
+        indent = text[start:at]
+        if start and not indent.strip() and below.startswith(text[start : at + 1]):
+            return text[:start].rstrip()
     return text
 
 

@@ -48,7 +48,8 @@ class Typed:
             return None
         head, tail = self.text[:at], self.text[at:]
         opens = balance(head, self.line).opens if tail else ""
-        return tail if not tail or (tail.strip() and within(tail.strip(), opens)) else None
+        closers = "".join(tail.split())
+        return tail if not tail or (closers and within(closers, opens)) else None
 
     def rest(self, answer: str, cursor: int | None = None) -> str:
         """What is left of an answer for `start`; empty if the typing left its path."""
