@@ -90,7 +90,7 @@ class ModelCore:
             return events
         count = self._counts["passes"]
         turns = scheduler.plan(self._running, self.size.rows, self._draft_rows, count, self._served)
-        clients = {s.job.client for s in self._running}
+        clients = {s.job.client for s in [*self._running, *self._waiting]}
         begins = [s for s, _ in turns if len(s.pending) > 1 or s.hinted]
         now = {s.job.client: count for s in begins}
         self._served = {c: n for c, n in (self._served | now).items() if c in clients}
@@ -123,12 +123,14 @@ class ModelCore:
         return events
 
     def _by_need(self) -> list[Sequence]:
-        """Who waits, in the order in which slots are given: clients with the fewest runs first."""
+        """Who waits, in the order in which slots are given: clients with the fewest runs first,
+        then those that have been served longest ago."""
         runs = Counter(s.job.client for s in self._running)
         waiting = sorted(self._waiting, key=scheduler.newest_first)
         if any(not s.ahead for s in [*waiting, *self._running]):
             waiting = [s for s in waiting if not s.ahead]
-        return sorted(waiting, key=lambda s: runs[s.job.client])
+        served = self._served
+        return sorted(waiting, key=lambda s: (runs[s.job.client], served.get(s.job.client, -1)))
 
     def _slot(self, sequence: Sequence, events: list[Event]) -> Slot:
         """Its slot. Runs that were begun ahead hold up nobody. Raises Overloaded."""

@@ -61,7 +61,8 @@ class _Run:
 class ScriptedCore:
     """Implements Core. One pass serves all active runs.
 
-    The queue goes by priority; clients with the fewest active runs come first, then the oldest.
+    The queue goes by priority; clients with the fewest active runs come first, then those whose
+    last turn is longest ago, then the oldest run.
     """
 
     def __init__(self, script: Script) -> None:
@@ -70,8 +71,10 @@ class ScriptedCore:
         self._queue: list[_Run] = []
         self._active: deque[_Run] = deque()
         self._slots: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._turns: dict[str, int] = {}  # when a client that is here last started a run
         self._counts = dict.fromkeys(("passes", "prefilled", "generated", "runs", "cancelled"), 0)
         self._evicted = 0
+        self._starts = 0
 
     @property
     def busy(self) -> bool:
@@ -133,8 +136,11 @@ class ScriptedCore:
     def _schedule(self) -> list[Event]:
         """Start the next queued runs; two runs of one buffer never share its slot."""
         events: list[Event] = self._make_way()
+        here = {run.job.client for run in [*self._queue, *self._active]}
+        self._turns = {client: at for client, at in self._turns.items() if client in here}
         while (run := self._next_queued()) is not None:
             self._queue.remove(run)
+            self._turns[run.job.client] = self._starts = self._starts + 1
             self._start(run)
             if run.job.max_tokens > 0:
                 self._active.append(run)
@@ -150,8 +156,12 @@ class ScriptedCore:
         runs = Counter(active.job.client for active in self._active)
         wanted = any(not run.ahead for run in [*self._queue, *self._active])
         urgent = [run for run in free if not (wanted and run.ahead)]
-        # The queue is sorted by priority, then age.
-        return min(urgent, key=lambda run: (-run.job.priority, runs[run.job.client]), default=None)
+
+        def order(run: _Run) -> tuple[int, int, int]:
+            client = run.job.client
+            return -run.job.priority, runs[client], self._turns.get(client, -1)
+
+        return min(urgent, key=order, default=None)  # of equals the first: the queue goes by age
 
     def _make_way(self) -> list[Event]:
         """Runs that were begun ahead hold no slot and no place that another one wants."""

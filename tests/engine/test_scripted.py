@@ -253,3 +253,40 @@ def test_a_run_ahead_that_was_taken_over_goes_on_beside_others():
     token.revive()
     admit(engine, job(2))
     assert {e.job for e in engine.step() if isinstance(e, Progress)} == {1, 2}
+
+
+def test_fifteen_typists_are_slowed_by_one_who_floods_no_more_than_by_a_sixteenth_typist():
+    def passes_of(flood: int) -> list[int]:
+        """Passes from asking to the answer, of fifteen clients that ask one after the other."""
+        engine = core("abcd", width=8)
+        asked: dict[int, int] = {}
+        took: list[int] = []
+        ident, now, flooding = 0, 0, set[int]()
+
+        def ask(client: str) -> int:
+            nonlocal ident
+            ident += 1
+            admit(engine, job(ident, client=client))
+            return ident
+
+        for n in range(15):
+            asked[ask(f"typist {n}")] = 0
+        clients = dict(zip(asked, range(15), strict=True))
+        while len(took) < 300:
+            while len(flooding) < flood:
+                flooding.add(ask("flood"))
+            now += 1
+            for event in engine.step():
+                if isinstance(event, Done) and event.job in flooding:
+                    flooding.discard(event.job)
+                elif isinstance(event, Done):
+                    took.append(now - asked.pop(event.job))
+                    client = clients.pop(event.job)
+                    again = ask(f"typist {client}")
+                    asked[again], clients[again] = now, client
+        return sorted(took)
+
+    alone, one_more, flooded = passes_of(0), passes_of(1), passes_of(60)
+    assert max(flooded) <= max(one_more) + 1
+    assert flooded[150] <= one_more[150] + 1 <= alone[150] + 2
+    assert max(flooded) <= 3 * flooded[150]
