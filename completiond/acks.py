@@ -6,7 +6,7 @@ Knows flights and how a message is sent; decides nothing about runs.
 from collections.abc import Callable
 
 from completiond.core import Outcome
-from completiond.flights import Flight
+from completiond.flight import Flight
 from completiond.protocol import messages as m
 
 

@@ -25,7 +25,8 @@ from completiond.errors import (
     ProtocolError,
     UnknownModel,
 )
-from completiond.flights import Flight, Flights, Prompts, Work
+from completiond.flight import Flight
+from completiond.flights import Flights, Prompts, Work
 from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
 from completiond.moments import accepted

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from completiond.config import Config
-from completiond.core import CancelReason, Outcome, Sampling, Snapshot
+from completiond.core import CancelReason, Outcome, Sampling
 from completiond.engine.door import Engine, Start
 from completiond.engine.job import Job
-from completiond.engine.run import Run
 from completiond.errors import CompletiondError
+from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
 from completiond.model.checkpoint import describe
-from completiond.moments import same_around, since, typed_since
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, Answers, remainder
+from completiond.reuse import Answered, remainder
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -66,33 +65,6 @@ def prompts_of(config: Config, spec: Start) -> Prompts:
         eos_ids=ends,
     )
     return Prompts(builder, tokenizer)
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """A run, and the moment of the buffer that it was made for.
-
-    `origin` is the moment whose text after the cursor its prompt ends with. `counts` is what the
-    first use of its answer is counted as, and `left` whether nobody waits for it now.
-    """
-
-    run: Run
-    snapshot: Snapshot
-    built: Built
-    key: Hashable
-    answers: Answers
-    origin: Snapshot
-    counts: str = ""
-    left: bool = False
-
-
-class Continued(NamedTuple):
-    """What the next prompt takes over from the buffer's last one: the moment of its suffix, the
-    text before its anchor, and closers in front of the suffix that belong to what was typed."""
-
-    origin: Snapshot
-    prefix: str | None = None
-    closers: str = ""
 
 
 class Answer(NamedTuple):
@@ -178,7 +150,7 @@ class Flights:
         if flight is None:
             return []
         self._engine.cancel(flight.run, "abandoned")
-        typed = _typed(flight, work.ticket.snapshot) or ""
+        typed = typed_at(flight, work.ticket.snapshot) or ""
         raw = remainder(self._text(flight, ""), typed) or ""
         shown, _ = clean(raw, work.ticket.snapshot)
         return [Answer(raw, shown, "timeout", Outcome(ids=list(flight.run.ids)))]
@@ -200,7 +172,7 @@ class Flights:
     def _reuse(self, work: Work) -> Answer | None:
         """What an earlier answer of this buffer still says here: no prompt and no pass."""
         buffer, now = work.buffer, work.ticket.snapshot
-        if buffer.ahead is not None and not _on_its_way(buffer.ahead, now):
+        if buffer.ahead is not None and not on_its_way(buffer.ahead, now):
             self._abandon_ahead(buffer)
         found = buffer.answers.find(now, _key(work, 0))
         # The text after the cursor says the same, but what may be shown depends on both sides.
@@ -222,7 +194,7 @@ class Flights:
         for flight in (buffer.flight, buffer.ahead):
             if flight is None or flight.run.over:
                 continue
-            typed = _typed(flight, work.ticket.snapshot)
+            typed = typed_at(flight, work.ticket.snapshot)
             fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
             if fits and flight.key == _key(work, 0):
                 return self._take(flight, buffer)
@@ -274,7 +246,7 @@ class Flights:
         if work.built is None:
             started = time.monotonic_ns()
             ticket = work.ticket
-            work.continued = kept = _continued(work.buffer.flight, ticket.snapshot)
+            work.continued = kept = continued(work.buffer.flight, ticket.snapshot)
             work.built = self._prompts.builder.build(
                 ticket.snapshot,
                 ticket.chunks,
@@ -288,7 +260,7 @@ class Flights:
     def _hint(self, work: Work, built: Built) -> tuple[int, ...]:
         """What the buffer's last run predicts to follow the new prompt, its healed part first."""
         flight = work.buffer.flight
-        typed = _typed(flight, work.ticket.snapshot) if flight is not None else None
+        typed = typed_at(flight, work.ticket.snapshot) if flight is not None else None
         if flight is None or typed is None:
             return ()
         rest = remainder(self._text(flight, ""), typed)
@@ -299,7 +271,7 @@ class Flights:
 
         Text that nobody reads on the way is decoded only once, at the end.
         """
-        typed = _typed(flight, ticket.snapshot)
+        typed = typed_at(flight, ticket.snapshot)
         assert typed is not None, "only a run that fits is followed"
         if typed or tell:
             async for _ in flight.run:
@@ -340,30 +312,6 @@ class Flights:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
         return stopping.trim(text, flight.built.stop, reason)
-
-
-def _continued(flight: Flight | None, now: Snapshot) -> Continued:
-    """What stays of the last prompt, where only what stands around the cursor has changed."""
-    if flight is None:
-        return Continued(now)
-    found = since(flight.origin, now)
-    if found is not None and not found.over:
-        return Continued(flight.origin, flight.built.prefix, found.closers)
-    if same_around(flight.origin, now):
-        return Continued(now, flight.built.prefix)
-    return Continued(now)
-
-
-def _typed(flight: Flight, now: Snapshot) -> str | None:
-    """What was typed since the run was made; models write LF whatever the buffer's line ends."""
-    typed = typed_since(flight.snapshot, now)
-    return typed if typed is None else typed.replace("\r\n", "\n")
-
-
-def _on_its_way(ahead: Flight, now: Snapshot) -> bool:
-    """Whether the buffer may still come to the moment that a run ahead was made for, or did."""
-    after = typed_since(now, ahead.snapshot)
-    return after is not None or typed_since(ahead.snapshot, now) is not None
 
 
 def _key(work: Work, candidate: int) -> Hashable:
