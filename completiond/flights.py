@@ -23,7 +23,7 @@ from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, remainder
+from completiond.reuse import Answered, made_at, remainder
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -31,6 +31,9 @@ WARM = 0.6
 
 UNFINISHED = ("superseded", "abandoned", "timeout")
 """Reasons of runs that were ended from outside: what they said may break off anywhere."""
+
+REPEATS = ("repeats_suffix", "repeats_next_lines")
+"""Reasons of `clean` by which an answer says that what is there already comes next."""
 
 AHEAD = -1
 """Priority of a run that nobody asked for: the engine passes it over for any other."""
@@ -175,9 +178,11 @@ class Flights:
         if buffer.ahead is not None and not on_its_way(buffer.ahead, now):
             self._abandon_ahead(buffer)
         found = buffer.answers.find(now, _key(work, 0))
+        if found is None:
+            return None
         # The text after the cursor says the same, but what may be shown depends on both sides.
-        shown = clean(found.rest, now)[0] if found is not None else ""
-        if found is None or not shown:
+        shown, why = clean(found.rest, now)
+        if not (shown or why in REPEATS or made_at(found.answer, now)):
             return None
         if counted := buffer.answers.use(found.answer):
             self._counts[counted] += 1

@@ -59,9 +59,7 @@ class Answers:
         return len(self._answers)
 
     def keep(self, answer: Answered) -> None:
-        """Remember an answer that says something; a later one at the same place replaces it."""
-        if not answer.text.strip():
-            return
+        """Remember an answer, also that there is none; a later one at its place replaces it."""
         self._forget(_name(answer))
         self._answers[_name(answer)] = answer
         self.bytes += answer.bytes
@@ -69,11 +67,16 @@ class Answers:
             self._forget(next(iter(self._answers)))
 
     def find(self, now: Snapshot, key: Hashable) -> Found | None:
-        """The answer that was made nearest to the cursor and still holds there, or None."""
+        """The answer that was made nearest to the cursor and still holds there, or None.
+
+        One that says nothing more holds at its own moment only.
+        """
         best: Found | None = None
         for answer in self._answers.values():
             rest = _rest(answer, now) if answer.key == key else None
-            if rest and (best is None or place(answer.snapshot) >= place(best.answer.snapshot)):
+            if rest is None or not (rest.strip() or made_at(answer, now)):
+                continue
+            if best is None or place(answer.snapshot) >= place(best.answer.snapshot):
                 best = Found(answer, rest)
         return best
 
@@ -102,6 +105,12 @@ def remainder(text: str, typed: str) -> str | None:
     if text.startswith(typed):
         return text[len(typed) :]
     return "" if typed.startswith(text) else None
+
+
+def made_at(answer: Answered, now: Snapshot) -> bool:
+    """Whether the answer was made for this very text, so that asking again tells nothing new."""
+    at = answer.snapshot
+    return (at.before, at.after, at.offset) == (now.before, now.after, now.offset)
 
 
 def _name(answer: Answered) -> tuple[str, str, Hashable]:

@@ -325,6 +325,28 @@ async def test_nothing_is_begun_that_would_cost_the_next_key_its_prompt(tmp_path
         assert (await client.next(m.Status)).engine["runs"] == 1
 
 
+async def test_that_nothing_follows_is_known_without_another_pass(tmp_path):
+    async with world(tmp_path, document="x = foo(a)") as w:
+        jobs, client = jobs_of(w), w.client()
+        text = await shown(client, w, m.Complete(1, "a.py", 1, "x = f", ""))
+        await until(w, lambda: len(jobs) == 2)
+        await settled(w)
+        for ident in (2, 3):
+            found = await client.ask(m.Complete(ident, "a.py", ident, f"x = f{text}", ""))
+            assert (found.reason, found.tokens["passes"]) == ("empty", 0)
+        assert len(jobs) == 2 and w.daemon.counts["prefetch hits"] == 1
+
+
+async def test_that_the_text_after_the_cursor_follows_is_known_without_another_pass(tmp_path):
+    async with world(tmp_path, document="x = foo(a)\ny = 1\n") as w:
+        jobs, client = jobs_of(w), w.client()
+        await client.ask(at(1, "x = f|\n"))
+        found = await client.ask(at(2, "x = foo(a|)\n"))
+        assert (found.reason, found.candidates, len(jobs)) == ("empty", [], 1)
+        found = await client.ask(at(3, "x = foo(a)|\n"))
+        assert (found.candidates[0].text, len(jobs)) == ("\ny = 1", 1)
+
+
 async def test_an_answer_shown_again_begins_nothing_twice(tmp_path):
     async with world(tmp_path, document=DOCUMENT) as w:
         jobs, client = jobs_of(w), w.client()
