@@ -74,7 +74,7 @@ class _Lines:
         return closed if closed and (not stop or closed.keep <= stop.keep) else stop
 
     def _closed(self) -> Stop | None:
-        closer = self._data["closer"]
+        closer = self._data.get("closer", "")
         at = brackets.closed_at(self._text, closer) if closer else None
         return Stop("suffix", at) if at is not None else None
 

@@ -158,3 +158,25 @@ def test_a_run_ahead_that_a_request_takes_over_is_as_urgent_as_any(runner: Runne
     admit(core, 3)
     core.step()
     assert {s.job.id: s.outcome.passes for s in core._running} == {1: 2, 3: 1}
+
+
+def test_a_client_that_waits_gets_the_next_slot_before_one_that_floods(runner: Runner) -> None:
+    core = core_of(runner, budget=2 * 512 * runner.kv.token_bytes + 1)
+    for number in range(1, 7):
+        admit(core, number, client="flood", max_tokens=3)
+    core.step()
+    admit(core, 9, client="typist", max_tokens=3)
+    ended: list[int] = []
+    while core.busy:
+        ended += [event.job for event in core.step() if isinstance(event, Done)]
+    assert sorted(ended) == [1, 2, 3, 4, 5, 6, 9]
+    assert ended.index(9) <= 3  # two that held the slots, and one that ended with it
+
+
+def test_who_was_served_is_remembered_only_for_clients_that_are_here(runner: Runner) -> None:
+    core = core_of(runner)
+    for number in range(20):
+        admit(core, number, client=f"c{number}", max_tokens=2)
+        run_out(core)
+    core.step()
+    assert len(core._served) <= 1
