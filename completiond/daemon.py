@@ -10,7 +10,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from completiond import replies
@@ -29,7 +28,6 @@ from completiond.flight import Flight
 from completiond.flights import Flights, Prompts, Work
 from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
-from completiond.moments import accepted
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.sessions import Sessions, Ticket
@@ -178,8 +176,7 @@ class Daemon:
         shown = self._sessions.shown(client, told.id) if told.event == "shown" else None
         if shown is None or self._flights is None or self.draining:
             return
-        snapshot = accepted(shown.ticket.snapshot, shown.text)
-        self._flights.ahead(self._work(replace(shown.ticket, snapshot=snapshot)))
+        self._flights.ahead(self._work(shown.ticket), shown.text)
 
     def _ping(self) -> None:
         """Whoever waits for a reply and cannot be told anything is gone."""

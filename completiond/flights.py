@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from completiond import brackets
 from completiond.config import Config
-from completiond.core import CancelReason, Outcome, Sampling
+from completiond.core import CancelReason, Outcome, Sampling, Snapshot
 from completiond.engine.door import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
 from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
 from completiond.model.checkpoint import describe
+from completiond.moments import accepted
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
@@ -123,14 +125,15 @@ class Flights:
         assert answer is not None, "a run agrees with the text that it was made for"
         return answer
 
-    def ahead(self, work: Work) -> None:
-        """Begin on what follows `work`'s snapshot, which is the buffer as it will be if the shown
-        text is accepted.
+    def ahead(self, work: Work, text: str) -> None:
+        """Begin on what follows if `text`, which is shown at `work`'s cursor, is accepted: also on
+        what the model would have said past the end of a line or a block.
 
         Only where that continues the prompt that the buffer's slot holds: to begin another one
         there would cost the next key what it saves the one after.
         """
-        buffer, now = work.buffer, work.ticket.snapshot
+        buffer, now = work.buffer, self._accepted(work, text)
+        work = replace(work, ticket=replace(work.ticket, snapshot=now))
         flight, ahead = buffer.flight, buffer.ahead
         known = buffer.answers.find(now, _key(work, 0)) is not None
         same = ahead is not None and not ahead.run.over and ahead.snapshot.before == now.before
@@ -146,6 +149,17 @@ class Flights:
         self._counts["prefetch runs"] += 1
         buffer.ahead.counts = "prefetch hits"
         buffer.ahead.run.when_over(self._count_ahead)
+
+    def _accepted(self, work: Work, text: str) -> Snapshot:
+        """The buffer with `text` in it, and behind the closer that it ends before: nothing but
+        typing over that one can follow."""
+        buffer, snapshot = work.buffer, work.ticket.snapshot
+        now = accepted(snapshot, text)
+        closer = brackets.first(continued(buffer.flight, snapshot).closers)
+        found = buffer.answers.find(now, _key(work, 0))
+        if not closer.strip() or found is None or not found.rest.startswith(closer):
+            return now
+        return replace(accepted(now, closer), after=now.after[len(closer) :])
 
     def cut_off(self, work: Work) -> list[Answer]:
         """The request's time is up: what its run has said, if it has one. The run is given up."""

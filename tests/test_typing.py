@@ -337,6 +337,20 @@ async def test_that_nothing_follows_is_known_without_another_pass(tmp_path):
         assert len(jobs) == 2 and w.daemon.counts["prefetch hits"] == 1
 
 
+async def test_behind_a_pair_what_follows_its_closer_is_begun(tmp_path):
+    async with world(tmp_path, document="x = foo(a, [b]).bar(c)\n") as w:
+        jobs, client = jobs_of(w), w.client()
+        await client.ask(at(1, "x = foo|\n", max_tokens=2))
+        assert await shown(client, w, at(2, "x = foo(|)\n")) == "a, [b]"
+        await until(w, lambda: len(jobs) == 3)
+        await settled(w)
+        accepted = await client.ask(at(3, "x = foo(a, [b]|)\n"))
+        assert (accepted.reason, accepted.tokens["passes"]) == ("empty", 0)
+        over = await client.ask(at(4, "x = foo(a, [b])|\n"))
+        assert (over.candidates[0].text, over.tokens["passes"]) == (".bar(c)", 0)
+        assert len(jobs) == 3 and w.daemon.counts["prefetch hits"] == 1
+
+
 async def test_that_the_text_after_the_cursor_follows_is_known_without_another_pass(tmp_path):
     async with world(tmp_path, document="x = foo(a)\ny = 1\n") as w:
         jobs, client = jobs_of(w), w.client()

@@ -6,7 +6,7 @@ the completion is cut where it begins to repeat it, and nothing is ever replaced
 
 import re
 
-from completiond.brackets import PAIRS, balance, blanked, strays
+from completiond.brackets import PAIRS, balance, blanked, first, strays
 from completiond.core import Snapshot
 
 _SENTINEL = re.compile(
@@ -75,7 +75,9 @@ def _without_rest(text: str, line: str, rest: str) -> str:
         own = _own_closers(line, start)
         closed = (at for n, at in enumerate(strays(text)) if n >= own and text[at] == start[0])
         return text[: next(closed, len(text))]
-    if start[0] in "\"'`":
+    if len(mark := first(start)) > 1:
+        return text.partition(mark)[0]
+    if mark in "\"'`":
         for part in (text.partition("\n")[0], text):
             quotes = [found.start() for found in re.finditer(rf"(?<!\\){start[0]}", part)]
             if len(quotes) % 2:  # the last one closes the string that is closed already

@@ -27,7 +27,7 @@ def rule(
     """The data of the stop rule at a cursor between `before` and `after`, for msgpack.
 
     `closers` stand between the two, but belong to what was typed: the completion writes them
-    itself, and ends there.
+    itself, and ends behind the first; on another line, in front of it.
     """
     line, _, _ = after.partition("\n")
     rest = line.strip()
@@ -39,6 +39,7 @@ def rule(
         "rest": rest,
         "next": _first_line(after[len(line) :]),
         "closer": brackets.first(closers.strip()),
+        "writes_closer": "\n" not in closers,
     }
 
 
@@ -69,14 +70,17 @@ class _Lines:
 
     def feed(self, text: str) -> Stop | None:
         self._text += text
-        stop = self._in_lines()
         closed = self._closed()
-        return closed if closed and (not stop or closed.keep <= stop.keep) else stop
+        return self._in_lines() or closed
 
     def _closed(self) -> Stop | None:
+        """Whether the text has closed what was open around it; what is behind that is dropped."""
         closer = self._data.get("closer", "")
         at = brackets.closed_at(self._text, closer) if closer else None
-        return Stop("suffix", at) if at is not None else None
+        if at is None:
+            return None
+        self._text = self._text[: at + len(closer)]
+        return Stop("suffix", len(self._text) if self._data["writes_closer"] else at)
 
     def _in_lines(self) -> Stop | None:
         while (end := self._text.find("\n", self._start)) >= 0:

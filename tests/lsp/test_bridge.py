@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from fake_daemon import HOLD, Answer, FakeDaemon, completion
 
+from completiond.errors import NoDaemon
 from completiond.protocol import messages as m
 from completiond_lsp.bridge import Bridge, Item
 from completiond_lsp.daemon_link import DaemonLink, Target
@@ -31,7 +32,10 @@ async def bridging(
     path.chmod(0o700)
     with FakeDaemon(endpoint, answer) as daemon:
         try:
-            await link.connected()
+            async with asyncio.timeout(5):
+                while link.client is None:
+                    with suppress(NoDaemon):  # which a busy machine may have for a moment
+                        await link.connected()
             yield bridge, daemon
         finally:
             link.close()

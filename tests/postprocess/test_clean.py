@@ -38,6 +38,7 @@ CASES = {
     "what closes another block stays": ("{\n  {\n    |\n}\n", "x\n  }\n  y", "x\n  }\n  y"),
     "a closer too few": ("f(g(|)", "x), y)", "x), y"),
     "a closer of another kind first": ("f([|)", "x])", "x]"),
+    "three quotes that are there": ('"""|"""', 'a "b".""" + 1', 'a "b".'),
     "the string that is closed already": ('f("|")', 'a")\ng("b")', "a"),
     "a deeper closer stays": ("{\n  |\n}\n", "if {\n  }", "if {\n  }"),
     "a mid-line tail that is below": ("f(|)\nx = 1\ny = 2\n", "a\nx = 1\ny = 2", "a"),

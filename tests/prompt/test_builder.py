@@ -356,7 +356,8 @@ def test_closers_of_what_was_typed_stand_in_no_prompt_and_end_the_answer(end: st
     for closers in (")", f"{end}}})"):
         paired = build(at(f"a{end}x = f(|{closers}{end}b{end}"), max_tokens=8, closers=closers)
         assert paired.prompt == plain.prompt
-        assert paired.stop == plain.stop | {"closer": closers.strip()[0]}
+        closing = {"closer": closers.strip()[0], "writes_closer": closers == ")"}
+        assert paired.stop == plain.stop | closing
 
 
 def test_the_anchor_is_found_again_when_the_windows_edge_has_moved() -> None:

@@ -127,16 +127,16 @@ def test_what_is_shown_is_a_beginning_of_what_was_written(written: str, after: s
 @pytest.mark.parametrize(
     ("closers", "written", "shown", "reason"),
     [
-        (")", "a, f(b))\nmore", "a, f(b)", "suffix"),
-        (")", 'a, ")", b)', 'a, ")", b', "suffix"),
+        (")", "a, f(b))\nmore", "a, f(b))", "suffix"),
+        (")", 'a, ")", b)', 'a, ")", b)', "suffix"),
         (")", "a, b", "a, b", "eos"),
         (")", "a,\n  b\n\nc", "a,\n  b", "paragraph"),
         (')"', "x", "x", "eos"),
-        ('")', 'it)" + "b', "it)", "suffix"),
-        ('""" ', 'a "b" c""" + d', 'a "b" c', "suffix"),
+        ('")', 'it)" + "b', 'it)"', "suffix"),
+        ('""" ', 'a "b" c""" + d', 'a "b" c"""', "suffix"),
         ("\n}", "\n  a {\n  }\n}\nb", "\n  a {\n  }\n", "suffix"),
-        ("])", "1], x)", "1", "suffix"),
-        ("}", "# don't\n  a}", "# don't\n  a", "suffix"),
+        ("])", "1], x)", "1]", "suffix"),
+        ("}", "# don't\n  a}", "# don't\n  a}", "suffix"),
     ],
 )
 def test_a_completion_ends_where_it_closes_what_the_editor_has_closed(
