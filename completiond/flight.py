@@ -11,7 +11,7 @@ from completiond.core import Snapshot
 from completiond.engine.run import Run
 from completiond.moments import same_around, since, typed_since
 from completiond.prompt.builder import Built
-from completiond.reuse import Answers
+from completiond.reuse import Answered, Answers
 
 
 @dataclass(slots=True, eq=False)
@@ -19,7 +19,8 @@ class Flight:
     """A run, and the moment of the buffer that it was made for.
 
     `origin` is the moment whose text after the cursor its prompt ends with. `counts` is what the
-    first use of its answer is counted as, and `left` whether nobody waits for it now.
+    first use of its answer is counted as, `left` whether nobody waits for it now, and `kept` its
+    answer, once it has come to its own end.
     """
 
     run: Run
@@ -30,6 +31,7 @@ class Flight:
     origin: Snapshot
     counts: str = ""
     left: bool = False
+    kept: Answered | None = None
 
 
 class Continued(NamedTuple):

@@ -25,7 +25,7 @@ from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, made_at, remainder
+from completiond.reuse import Answered, Answers, made_at, remainder
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -198,8 +198,7 @@ class Flights:
         shown, why = clean(found.rest, now)
         if not (shown or why in REPEATS or made_at(found.answer, now)):
             return None
-        if counted := buffer.answers.use(found.answer):
-            self._counts[counted] += 1
+        self._count_use(buffer.answers, found.answer)
         if buffer.ahead is not None and buffer.ahead.snapshot is found.answer.snapshot:
             buffer.flight, buffer.ahead = buffer.ahead, None
         return Answer(found.rest, shown, found.answer.reason, Outcome())
@@ -225,10 +224,9 @@ class Flights:
         self._engine.revive(flight.run)
         if flight is buffer.ahead:
             buffer.flight, buffer.ahead = flight, None
-            self._counts["prefetch hits"] += 1
         else:
             self._on_taken(flight)
-        flight.left, flight.counts = False, ""
+        flight.left = False
         return flight
 
     def _launch(self, work: Work, candidate: int) -> Flight:
@@ -307,6 +305,8 @@ class Flights:
             not rest or outcome.reason in ("superseded", "abandoned")
         ):
             return None
+        if flight.kept is not None:
+            self._count_use(flight.answers, flight.kept)
         shown, _ = clean(rest or "", ticket.snapshot)
         return Answer(rest or "", shown, outcome.reason, outcome)
 
@@ -316,7 +316,12 @@ class Flights:
             return
         text = self._text(flight, outcome.reason)
         counts = flight.counts or ("superseded hits" if flight.left else "")
-        flight.answers.keep(Answered(flight.snapshot, flight.key, text, outcome.reason, counts))
+        flight.kept = Answered(flight.snapshot, flight.key, text, outcome.reason, counts)
+        flight.answers.keep(flight.kept)
+
+    def _count_use(self, answers: Answers, answer: Answered) -> None:
+        if counted := answers.use(answer):
+            self._counts[counted] += 1
 
     def _count_ahead(self, outcome: Outcome | None) -> None:
         if outcome is not None:

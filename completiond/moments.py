@@ -18,6 +18,7 @@ FAR = WINDOW_STEP
 LONGEST_TYPED = 2_048
 """Characters in which brackets are looked for: more is no typing at one place."""
 MOST_CLOSERS = 8
+GLANCE = 16
 SEEN = 256
 """Characters in which closers are looked for."""
 
@@ -120,10 +121,16 @@ def _fitting(typed: str, old: str, new: str) -> Iterator[tuple[str, int]]:
     pushed = len(new) - len(new.lstrip()) if lines else 0
     for over in (0, *lost):
         for end in (0, *came):
-            if _same(old[over:], new[end:]):
+            if _agree(old, over, new, end):
                 yield new[:end], over
-        if over < len(lost) and "\n" in new[:pushed] and _same(old[over:], new[pushed:]):
+        if over < len(lost) and "\n" in new[:pushed] and _agree(old, over, new, pushed):
             yield new[:pushed], over
+
+
+def _agree(old: str, over: int, new: str, end: int) -> bool:
+    """Whether the texts behind two places are the same; most are not from the first character."""
+    glance = old[over : over + GLANCE] == new[end : end + GLANCE]
+    return glance and _same(old[over:], new[end:])
 
 
 def _ends(text: str, *, blanks: bool) -> list[int]:

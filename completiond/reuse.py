@@ -83,10 +83,12 @@ class Answers:
     def use(self, answer: Answered) -> str:
         """It answered a request: it is forgotten last. What that counts as, the first time."""
         name = _name(answer)
-        if name in self._answers:
-            self._answers[name] = replace(answer, counts="")
-            self._answers.move_to_end(name)
-        return answer.counts
+        kept = self._answers.get(name)
+        if kept is None:
+            return ""
+        self._answers[name] = replace(kept, counts="")
+        self._answers.move_to_end(name)
+        return kept.counts
 
     def clear(self) -> None:
         self._answers.clear()

@@ -54,7 +54,7 @@ def plan(
     count: int,
     served: Mapping[str, int] | None = None,
 ) -> list[Turn]:
-    """Turns for pass number `count` over at most `rows` rows (more only if many runs decode).
+    """Turns for pass number `count` over at most `rows` rows.
 
     `draft_rows` is what all decoding runs together may spend, their own tokens included, and half
     of the pass at most while others begin. `served` says in which pass each client last had rows
@@ -62,9 +62,9 @@ def plan(
     """
     order = sorted(asked_for(running), key=newest_first)
     begins = [s for s in order if len(s.pending) > 1 or s.hinted]
-    decoding = _by_client([s for s in order if s not in begins], count, {})[: max(1, rows)]
-    most = min(rows // 2 if begins else rows, draft_rows)
-    turns = [Turn(s, share) for s, share in _shares(decoding, most)]
+    most = max(1, rows // 2 if begins else rows)
+    decoding = _by_client([s for s in order if s not in begins], count, {})[:most]
+    turns = [Turn(s, share) for s, share in _shares(decoding, min(most, draft_rows))]
     left = rows - sum(turn.rows for turn in turns)
     for sequence in _by_client(begins, count, served or {}):
         # A prompt's last chunk may carry drafts in the rows that it leaves: a hint as a whole.

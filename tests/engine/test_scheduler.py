@@ -141,3 +141,21 @@ def test_runs_ahead_get_a_turn_only_when_nobody_asked_for_another() -> None:
     real = Pending(9, 1)
     assert [t.sequence for t in plan([*ahead, real], 64, 8, 1)] == [real]
     assert {t.sequence.job.id for t in plan(ahead, 200, 8, 1)} == {0, 1, 2}
+
+
+def test_a_run_that_begins_gets_half_of_a_pass_however_many_decode() -> None:
+    flood = [Pending(i, 1, client="flood") for i in range(60)]
+    begins = Pending(99, 500)
+    turns = {t.sequence.job.id: t.rows for t in plan([*flood, begins], 32, 8, 1)}
+    assert turns[99] == 16 and sum(turns.values()) == 32
+
+
+def test_decoding_runs_that_a_pass_has_no_rows_for_take_turns() -> None:
+    runs, seen = [Pending(i, 1) for i in range(20)], set()
+    for count in range(1, 12 * OLDEST_EVERY):
+        for run in runs:
+            run.waited += 1
+        for turn in plan([*runs, Pending(99, 500)], 16, 8, count):
+            turn.sequence.waited = 0
+            seen.add(turn.sequence.job.id)
+    assert seen == {*range(20), 99}
