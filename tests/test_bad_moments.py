@@ -13,7 +13,7 @@ import pytest
 
 from completiond import config
 from completiond.protocol import messages as m
-from tests.daemon_world import FINAL, PATIENCE_S, SLOW, World, ask, in_process, world
+from tests.daemon_world import FINAL, PATIENCE_S, SLOW, Wire, World, ask, in_process, world
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = "def f():\n    return 42\n\ndef g():\n    return 43\n"
@@ -177,6 +177,30 @@ async def test_clients_that_come_and_go_are_no_reason_to_disturb_those_that_wait
         await idle.send(m.AskStatus(1))
         await idle.next(m.Status)
         assert not any(isinstance(s, m.Ping) for s in idle.seen)
+
+
+async def test_one_client_that_floods_gets_no_more_than_fifteen_that_type(tmp_path):
+    """Answers in the order of asking would give it four of five."""
+    async with world(tmp_path, answers=["abcdefgh"], pass_ms=2.0, width=4) as w:
+        flood, done = w.client(), 0
+
+        async def keep_asking() -> None:
+            nonlocal done
+            await flood.send(*(ask(n, document=f"{n}") for n in range(1, 61)))
+            for ident in range(61, 10_000):
+                await flood.next(m.Completion)
+                done += 1
+                await flood.send(ask(ident, f"x{ident}", document=f"{ident % 60}"))
+
+        async def type_on(client: Wire) -> None:
+            for ident in range(1, 6):
+                assert (await client.ask(ask(ident, "x" * ident))).reason == "ok"
+
+        flooding = asyncio.create_task(keep_asking())
+        typists = [w.client() for _ in range(15)]
+        await asyncio.gather(*map(type_on, typists))
+        flooding.cancel()
+        assert 0 < done <= 15 * 5
 
 
 # -- clocks ---------------------------------------------------------------------------------------
