@@ -287,7 +287,7 @@ class Client:
             self._finish(("status", message.id), message)
         elif isinstance(message, m.Welcome):
             self._take_welcome(message)
-        else:
+        elif isinstance(message, m.Failure):
             self._take_failure(message)
 
     def _take_welcome(self, welcome: m.Welcome) -> None:

@@ -98,6 +98,8 @@ class Completion:
     `line` (start of the cursor's line, healed) or `cursor`."""
     prefix_tokens: int = 1536
     suffix_tokens: int = 512
+    prefetch: bool = True
+    """While an answer is shown and nothing else is asked, compute what follows if it is taken."""
 
 
 @dataclass(frozen=True, slots=True)

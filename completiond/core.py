@@ -179,15 +179,17 @@ class Outcome:
 class CancelToken:
     """One flag, set from any thread, read once per pass.
 
-    `superseded` leaves a grace: the run may live until `deadline` and for one more pass.
+    `superseded` leaves a grace: the run may live until `deadline` and for one more pass. `wanted`
+    says that a request took the run over: one that was begun ahead is as urgent as any from then.
     """
 
-    __slots__ = ("deadline", "reason", "since")
+    __slots__ = ("deadline", "reason", "since", "wanted")
 
     def __init__(self) -> None:
         self.reason: CancelReason | None = None
         self.since = 0.0
         self.deadline = 0.0
+        self.wanted = False
 
     def cancel(self, reason: CancelReason, grace_s: float = 0.0) -> None:
         """Set the flag; an abandonment overrides a supersession, never the other way."""
@@ -203,6 +205,7 @@ class CancelToken:
         if self.reason == "abandoned":
             return False
         self.reason = None
+        self.wanted = True
         return True
 
 

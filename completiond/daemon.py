@@ -1,4 +1,4 @@
-"""The composition root of the front: messages in, exactly one final reply per request out.
+"""The front's request path: messages in, exactly one final reply per request out.
 
 Knows every part and the order in which they are used; each part knows its own business only. Law:
 a request is settled in one place (`Sessions.settle`), and whoever settles it sends its reply.
@@ -7,19 +7,16 @@ a request is settled in one place (`Sessions.settle`), and whoever settles it se
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from completiond import replies
+from completiond.acks import Acks
 from completiond.config import Config
-from completiond.core import GREEDY, Outcome
-from completiond.endpoint import default_endpoint, parse
-from completiond.engine.door import Engine, ProcessEngine, Start
+from completiond.core import GREEDY, CancelReason
+from completiond.engine.door import Engine
 from completiond.errors import (
     CompletiondError,
     EngineError,
@@ -27,13 +24,13 @@ from completiond.errors import (
     ProtocolError,
     UnknownModel,
 )
-from completiond.flights import Flight, Flights, Prompts, Work, prompts_of
+from completiond.flight import Flight
+from completiond.flights import Flights, Prompts, Work
 from completiond.footprint import return_free_memory
-from completiond.keys import server_keys
+from completiond.liveness import Liveness
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.sessions import Sessions, Ticket
-from completiond.transport import Listener
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +39,9 @@ LAST_WORDS_S = 0.05
 
 
 class Post(Protocol):
-    """What the daemon needs of a listener."""
+    """What the daemon needs of a listener, which calls `on_lost` when a connection is lost."""
+
+    on_lost: Callable[[], None]
 
     async def receive(self) -> tuple[bytes, bytes]: ...
     def send(self, identity: bytes, payload: bytes) -> bool: ...
@@ -61,10 +60,12 @@ class Daemon:
         self._flights: Flights | None = None
         self._tasks: dict[Ticket, asyncio.Task[None]] = {}
         self._statuses: set[asyncio.Task[None]] = set()
-        self._acks: dict[Flight, list[tuple[bytes, int]]] = {}
+        self._acks = Acks(self._send)
+        self._liveness = Liveness(self._ping)
         self._started = time.monotonic()
         self.counts: Counter[str] = Counter()
         self.draining = False
+        post.on_lost = self._liveness.look
 
     async def open(self, prompts: Callable[[], Prompts]) -> None:
         """Load the model and, beside it, what makes its prompts.
@@ -74,7 +75,7 @@ class Daemon:
         await self._engine.start()
         made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
         return_free_memory()  # a tokenizer is parsed from a large text
-        self._flights = Flights(self._engine, made, self._taken)
+        self._flights = Flights(self._engine, made, self._taken, self.counts)
 
     async def serve(self) -> None:
         """Handle messages, each in the order of its arrival."""
@@ -91,6 +92,7 @@ class Daemon:
     async def close(self) -> None:
         """Reply to whoever still waits, then stop the engine."""
         self.draining = True
+        self._liveness.stop()
         for ticket in list(self._sessions):
             error = EngineError("The daemon has been stopped; start it again.")
             self._leave(ticket)
@@ -120,7 +122,7 @@ class Daemon:
                 self._statuses.add(task)
                 task.add_done_callback(self._statuses.discard)
             case m.Feedback():
-                self.counts[f"feedback {message.event}"] += 1
+                self._feedback(client, message)
             case m.Spans():
                 self.counts["spans"] += len(message.spans)
 
@@ -137,9 +139,8 @@ class Daemon:
         if old is not None:
             # The new request takes the run over within its grace, or ends it.
             self._leave(old)
-            flight = self._sessions.buffer(ticket).flight
-            if flight is not None:
-                self._engine.cancel(flight.run, "superseded", m.GRACE_S)
+            if self._flights is not None:
+                self._flights.leave(self._sessions.buffer(ticket), "superseded", m.GRACE_S)
             self._send(client, replies.nothing(old, "superseded"))
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
@@ -148,38 +149,39 @@ class Daemon:
         """Answer the request now; acknowledge when the device is free of its run."""
         found = self._sessions.find(client, cancel.id)
         if isinstance(found, Ticket):
-            flight = self._sessions.buffer(found).flight
-            self._leave(found)
-            self._end(found, replies.nothing(found, cancel.reason))
-            grace_s = m.GRACE_S if cancel.reason == "superseded" else 0.0
+            flight = self._give_up(found, cancel.reason)
+            was: m.CancelWas = "queued"
         else:
             # Of requests with a reply, only one in its grace still has a run to give up.
-            flight, grace_s = self._in_grace(client, cancel.id), 0.0
+            flight, was = self._acks.find(client, cancel.id), found
+            if flight is not None and cancel.reason == "abandoned":
+                self._engine.cancel(flight.run, cancel.reason)
         if flight is None or flight.run.over:
-            was = "queued" if isinstance(found, Ticket) else found
             self._send(client, m.Cancelled(cancel.id, was))
+        else:
+            self._acks.owe(flight, client, cancel.id)
+
+    def _give_up(self, ticket: Ticket, reason: CancelReason) -> Flight | None:
+        """Answer the request; the run that may have to be waited for."""
+        buffer = self._sessions.buffer(ticket)
+        self._leave(ticket)
+        self._end(ticket, replies.nothing(ticket, reason))
+        if self._flights is not None:
+            self._flights.leave(buffer, reason, m.GRACE_S if reason == "superseded" else 0.0)
+        return buffer.flight
+
+    def _feedback(self, client: bytes, told: m.Feedback) -> None:
+        """A person looks at an answer: what follows it if it is accepted may be wanted next."""
+        self.counts[f"feedback {told.event}"] += 1
+        shown = self._sessions.shown(client, told.id) if told.event == "shown" else None
+        if shown is None or self._flights is None or self.draining:
             return
-        if isinstance(found, Ticket) or cancel.reason == "abandoned":
-            self._engine.cancel(flight.run, cancel.reason, grace_s)
-        self._acknowledge_when_over(flight, client, cancel.id)
+        self._flights.ahead(self._work(shown.ticket), shown.text)
 
-    def _in_grace(self, client: bytes, ident: int) -> Flight | None:
-        waits = ((f, acks) for f, acks in self._acks.items() if (client, ident) in acks)
-        return next((flight for flight, _ in waits), None)
-
-    def _acknowledge_when_over(self, flight: Flight, client: bytes, ident: int) -> None:
-        if flight not in self._acks:
-            self._acks[flight] = []
-            flight.run.when_over(lambda outcome: self._acknowledge(flight, outcome))
-        self._acks[flight].append((client, ident))
-
-    def _acknowledge(self, flight: Flight, outcome: Outcome | None) -> None:
-        """The device is free of the run, or (no outcome) works on it for another request."""
-        was: m.CancelWas = "queued" if outcome and not outcome.passes else "running"
-        tokens = outcome.tokens_after_cancel if outcome else 0
-        free_ms = outcome.cancel_to_free_ns / 1e6 if outcome else 0.0
-        for client, ident in self._acks.pop(flight, ()):
-            self._send(client, m.Cancelled(ident, was, tokens, free_ms))
+    def _ping(self) -> None:
+        """Whoever waits for a reply and cannot be told anything is gone."""
+        for client in self._sessions.owed():
+            self._send(client, m.Ping())
 
     async def _status(self, client: bytes, asked: m.AskStatus) -> None:
         stats = await self._engine.stats()
@@ -263,7 +265,7 @@ class Daemon:
     def _taken(self, flight: Flight) -> None:
         """A request took the run over: those who cancelled it are acknowledged now."""
         self.counts["joined"] += 1
-        self._acknowledge(flight, None)
+        self._acks.tell(flight, None)
 
     # -- replies --------------------------------------------------------------------------------
 
@@ -291,8 +293,16 @@ class Daemon:
 
     def _end(self, ticket: Ticket, reply: m.FromDaemon) -> None:
         """Send the one final reply, unless it has been sent."""
-        if self._sessions.settle(ticket):
-            self._send(ticket.client, reply)
+        if not self._sessions.settle(ticket):
+            return
+        if isinstance(reply, m.Completion) and self._leads_on(ticket, reply):
+            self._sessions.show(ticket, reply.candidates[0].text)
+        self._send(ticket.client, reply)
+
+    def _leads_on(self, ticket: Ticket, reply: m.Completion) -> bool:
+        """Whether a person is offered one text, as one types, and so may take it."""
+        as_one_types = ticket.request.trigger == "automatic" and ticket.request.n == 1
+        return self._config.completion.prefetch and as_one_types and reply.reason == "ok"
 
     def _send(self, client: bytes, message: m.FromDaemon) -> None:
         try:
@@ -310,76 +320,5 @@ class Daemon:
         for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
             self._leave(ticket)
         for buffer in self._sessions.forget(client):
-            if buffer.flight is not None:
-                self._engine.cancel(buffer.flight.run, "abandoned")
-
-
-# -- composition ----------------------------------------------------------------------------------
-
-
-class Ready(NamedTuple):
-    """What `serve` tells when clients can be answered."""
-
-    endpoint: str
-    model: str
-    info: Mapping[str, Any]
-
-
-async def serve(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
-    """Serve until SIGTERM or SIGINT, which drains; a second one stops at once.
-
-    Raises why it cannot: EndpointInUse and its like, and what the model fails by.
-    """
-    endpoint = config.serve.endpoint or default_endpoint()
-    engine = ProcessEngine(engine_spec)
-    open_loopback = config.serve.insecure_loopback
-    keys = None if parse(endpoint).path or open_loopback else server_keys()
-    async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
-        daemon = Daemon(config, engine, listener)
-        first, second = asyncio.Event(), asyncio.Event()
-        with _on_signals(lambda: (second if first.is_set() else first).set()):
-            reader = asyncio.create_task(daemon.serve())
-            try:
-                await _race(daemon.open(partial(prompts_of, config, engine_spec)), reader, first)
-                if not first.is_set():
-                    on_ready(Ready(listener.endpoint, daemon.model, engine.info))
-                    await _race(first.wait(), reader, first)
-                log.info("draining; %d requests wait", daemon.waiting)
-                await _race(daemon.drain(), reader, second)
-            finally:
-                reader.cancel()
-                await daemon.close()
-
-
-def run(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
-    """`serve` on the fastest event loop that is there."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with suppress(ImportError):  # not on Windows, and not without the extra `serve`
-        from uvloop import new_event_loop as factory
-    with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(config, engine_spec=engine_spec, on_ready=on_ready))
-
-
-@contextmanager
-def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-async def _race(
-    work: Coroutine[Any, Any, Any], reader: asyncio.Task[None], stop: asyncio.Event
-) -> None:
-    """Until the work is done or a signal stops it. Raises what it fails by, or the reader does."""
-    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
-    done, _ = await asyncio.wait([*tasks, reader], return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    for task in done:
-        task.result()
+            if self._flights is not None:
+                self._flights.forget(buffer)

@@ -2,25 +2,30 @@
 
 Knows prompts, text and the engine's door; knows no sockets, and decides no reply. A buffer has one
 run at a time: a new one ends the one before it, and takes what that one predicted as its draft.
+Beside it there may be one that nobody asked for yet: what follows if the answer is accepted.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from completiond import brackets
 from completiond.config import Config
 from completiond.core import CancelReason, Outcome, Sampling, Snapshot
 from completiond.engine.door import Engine, Start
 from completiond.engine.job import Job
-from completiond.engine.run import Run
+from completiond.errors import CompletiondError
+from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
 from completiond.model.checkpoint import describe
+from completiond.moments import accepted
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
-from completiond.reuse import Answered, Answers, remainder, same_around, typed_since
+from completiond.reuse import Answered, Answers, made_at, remainder
 from completiond.sessions import Buffer, Ticket
 
 WARM = 0.6
@@ -28,6 +33,12 @@ WARM = 0.6
 
 UNFINISHED = ("superseded", "abandoned", "timeout")
 """Reasons of runs that were ended from outside: what they said may break off anywhere."""
+
+REPEATS = ("repeats_suffix", "repeats_next_lines")
+"""Reasons of `clean` by which an answer says that what is there already comes next."""
+
+AHEAD = -1
+"""Priority of a run that nobody asked for: the engine passes it over for any other."""
 
 Tell = Callable[[str], None]
 
@@ -61,17 +72,6 @@ def prompts_of(config: Config, spec: Start) -> Prompts:
     return Prompts(builder, tokenizer)
 
 
-@dataclass(slots=True, eq=False)
-class Flight:
-    """A run, and the moment of the buffer that it was made for."""
-
-    run: Run
-    snapshot: Snapshot
-    built: Built
-    key: Hashable
-    answers: Answers
-
-
 class Answer(NamedTuple):
     """What one run says at a request's cursor: the text as it came, and as it may be shown."""
 
@@ -90,6 +90,7 @@ class Work:
     max_tokens: int
     sampling: Sampling
     built: Built | None = None
+    continued: Continued = field(init=False)
     prompt_ns: int = 0
     answers: list[Answer] = field(default_factory=list)
 
@@ -98,11 +99,16 @@ class Flights:
     """Starts and follows the runs of all buffers on one engine."""
 
     def __init__(
-        self, engine: Engine, prompts: Prompts, on_taken: Callable[[Flight], None]
+        self,
+        engine: Engine,
+        prompts: Prompts,
+        on_taken: Callable[[Flight], None],
+        counts: Counter[str],
     ) -> None:
         self._engine = engine
         self._prompts = prompts
         self._on_taken = on_taken
+        self._counts = counts
 
     async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
         """The text of one candidate: from an earlier answer that holds, else from the run that is
@@ -119,52 +125,123 @@ class Flights:
         assert answer is not None, "a run agrees with the text that it was made for"
         return answer
 
+    def ahead(self, work: Work, text: str) -> None:
+        """Begin on what follows if `text`, which is shown at `work`'s cursor, is accepted: also on
+        what the model would have said past the end of a line or a block.
+
+        Only where that continues the prompt that the buffer's slot holds: to begin another one
+        there would cost the next key what it saves the one after.
+        """
+        buffer, now = work.buffer, self._accepted(work, text)
+        work = replace(work, ticket=replace(work.ticket, snapshot=now))
+        flight, ahead = buffer.flight, buffer.ahead
+        known = buffer.answers.find(now, _key(work, 0)) is not None
+        same = ahead is not None and not ahead.run.over and ahead.snapshot.before == now.before
+        if known or same or flight is None or not flight.run.over:
+            return
+        if self._build(work).prefix != flight.built.prefix or not flight.run.ids:
+            return
+        self._abandon_ahead(buffer)
+        try:
+            buffer.ahead = self._submit(work, 0, AHEAD)
+        except CompletiondError:
+            return  # nobody asked for it
+        self._counts["prefetch runs"] += 1
+        buffer.ahead.counts = "prefetch hits"
+        buffer.ahead.run.when_over(self._count_ahead)
+
+    def _accepted(self, work: Work, text: str) -> Snapshot:
+        """The buffer with `text` in it, and behind the closer that it ends before: nothing but
+        typing over that one can follow."""
+        buffer, snapshot = work.buffer, work.ticket.snapshot
+        now = accepted(snapshot, text)
+        closer = brackets.first(continued(buffer.flight, snapshot).closers)
+        found = buffer.answers.find(now, _key(work, 0))
+        if not closer.strip() or found is None or not found.rest.startswith(closer):
+            return now
+        return replace(accepted(now, closer), after=now.after[len(closer) :])
+
     def cut_off(self, work: Work) -> list[Answer]:
         """The request's time is up: what its run has said, if it has one. The run is given up."""
         flight = work.buffer.flight
         if flight is None:
             return []
-        self.cancel(work.buffer, "abandoned")
-        typed = _typed(flight, work.ticket.snapshot) or ""
+        self._engine.cancel(flight.run, "abandoned")
+        typed = typed_at(flight, work.ticket.snapshot) or ""
         raw = remainder(self._text(flight, ""), typed) or ""
         shown, _ = clean(raw, work.ticket.snapshot)
         return [Answer(raw, shown, "timeout", Outcome(ids=list(flight.run.ids)))]
 
-    def cancel(self, buffer: Buffer[Flight], reason: CancelReason, grace_s: float = 0.0) -> None:
-        if buffer.flight is not None:
-            self._engine.cancel(buffer.flight.run, reason, grace_s)
+    def leave(self, buffer: Buffer[Flight], reason: CancelReason, grace_s: float = 0.0) -> None:
+        """Nobody waits for the buffer's run any more; in its grace another request may take it."""
+        flight = buffer.flight
+        if flight is None or flight.run.over:
+            return
+        self._counts["superseded runs"] += reason == "superseded" and not flight.left
+        flight.left = True
+        self._engine.cancel(flight.run, reason, grace_s)
+
+    def forget(self, buffer: Buffer[Flight]) -> None:
+        """The buffer's client is gone."""
+        self.leave(buffer, "abandoned")
+        self._abandon_ahead(buffer)
 
     def _reuse(self, work: Work) -> Answer | None:
         """What an earlier answer of this buffer still says here: no prompt and no pass."""
-        found = work.buffer.answers.find(work.ticket.snapshot, _key(work, 0))
+        buffer, now = work.buffer, work.ticket.snapshot
+        if buffer.ahead is not None and not on_its_way(buffer.ahead, now):
+            self._abandon_ahead(buffer)
+        found = buffer.answers.find(now, _key(work, 0))
         if found is None:
             return None
-        # The text after the cursor is the same, but what may be shown depends on both sides.
-        shown, _ = clean(found.rest, work.ticket.snapshot)
-        return Answer(found.rest, shown, found.answer.reason, Outcome()) if shown else None
+        # The text after the cursor says the same, but what may be shown depends on both sides.
+        shown, why = clean(found.rest, now)
+        if not (shown or why in REPEATS or made_at(found.answer, now)):
+            return None
+        self._count_use(buffer.answers, found.answer)
+        if buffer.ahead is not None and buffer.ahead.snapshot is found.answer.snapshot:
+            buffer.flight, buffer.ahead = buffer.ahead, None
+        return Answer(found.rest, shown, found.answer.reason, Outcome())
 
     def _join(self, work: Work) -> Flight | None:
         """The buffer's run, if it may still answer this request; it is taken back from its grace.
 
         One that fits no more is abandoned here, before anything else is done.
         """
-        flight = work.buffer.flight
-        if flight is None or flight.run.over:
-            return None
-        typed = _typed(flight, work.ticket.snapshot)
-        fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
-        if not fits or flight.key != _key(work, 0):
+        buffer = work.buffer
+        for flight in (buffer.flight, buffer.ahead):
+            if flight is None or flight.run.over:
+                continue
+            typed = typed_at(flight, work.ticket.snapshot)
+            fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
+            if fits and flight.key == _key(work, 0):
+                return self._take(flight, buffer)
             self._engine.cancel(flight.run, "abandoned")
-            return None
+        return None
+
+    def _take(self, flight: Flight, buffer: Buffer[Flight]) -> Flight:
+        """The run is a request's now, also if nobody had asked for it."""
         self._engine.revive(flight.run)
-        self._on_taken(flight)
+        if flight is buffer.ahead:
+            buffer.flight, buffer.ahead = flight, None
+        else:
+            self._on_taken(flight)
+        flight.left = False
         return flight
 
     def _launch(self, work: Work, candidate: int) -> Flight:
         """A new run. Raises EngineLoading and its like if the engine cannot take it."""
-        built = self._build(work)
-        hint = self._hint(work, built)
-        ticket = work.ticket
+        buffer = work.buffer
+        self._build(work)  # which reads the run that is given up
+        if buffer.flight is not None:
+            self._engine.cancel(buffer.flight.run, "abandoned")
+        self._abandon_ahead(buffer)
+        invoked = work.ticket.request.trigger == "invoked"
+        buffer.flight = self._submit(work, candidate, 1 if invoked else 0)
+        return buffer.flight
+
+    def _submit(self, work: Work, candidate: int, priority: int) -> Flight:
+        built, ticket = self._build(work), work.ticket
         job = Job(
             id=0,
             buffer=f"{ticket.client.hex()}/{ticket.request.document}",
@@ -173,24 +250,26 @@ class Flights:
             max_tokens=built.max_tokens,
             sampling=_settings(work, candidate)[0],
             stop=built.stop,
-            hint=hint,
-            priority=1 if ticket.request.trigger == "invoked" else 0,
+            hint=self._hint(work, built),
+            priority=priority,
         )
-        self.cancel(work.buffer, "abandoned")
-        run, answers = self._engine.submit(job), work.buffer.answers
-        flight = Flight(run, ticket.snapshot, built, _key(work, candidate), answers)
-        work.buffer.flight = flight
+        run = self._engine.submit(job)
+        key, answers = _key(work, candidate), work.buffer.answers
+        flight = Flight(run, ticket.snapshot, built, key, answers, work.continued.origin)
+        run.when_over(lambda outcome: self._remember(flight, outcome))
         return flight
 
     def _build(self, work: Work) -> Built:
         if work.built is None:
             started = time.monotonic_ns()
             ticket = work.ticket
+            work.continued = kept = continued(work.buffer.flight, ticket.snapshot)
             work.built = self._prompts.builder.build(
                 ticket.snapshot,
                 ticket.chunks,
                 max_tokens=work.max_tokens,
-                kept=_kept(work.buffer.flight, ticket.snapshot),
+                kept=kept.prefix,
+                closers=kept.closers,
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built
@@ -198,7 +277,7 @@ class Flights:
     def _hint(self, work: Work, built: Built) -> tuple[int, ...]:
         """What the buffer's last run predicts to follow the new prompt, its healed part first."""
         flight = work.buffer.flight
-        typed = _typed(flight, work.ticket.snapshot) if flight is not None else None
+        typed = typed_at(flight, work.ticket.snapshot) if flight is not None else None
         if flight is None or typed is None:
             return ()
         rest = remainder(self._text(flight, ""), typed)
@@ -209,7 +288,7 @@ class Flights:
 
         Text that nobody reads on the way is decoded only once, at the end.
         """
-        typed = _typed(flight, ticket.snapshot)
+        typed = typed_at(flight, ticket.snapshot)
         assert typed is not None, "only a run that fits is followed"
         if typed or tell:
             async for _ in flight.run:
@@ -220,37 +299,43 @@ class Flights:
                 if tell and rest:
                     tell(rest)
         outcome = await flight.run.outcome
-        self._remember(flight, outcome)
         rest = remainder(self._text(flight, outcome.reason), typed)
         # The grace may have ended before we took it over, or the text before what was typed.
         if flight.snapshot is not ticket.snapshot and (
             not rest or outcome.reason in ("superseded", "abandoned")
         ):
             return None
+        if flight.kept is not None:
+            self._count_use(flight.answers, flight.kept)
         shown, _ = clean(rest or "", ticket.snapshot)
         return Answer(rest or "", shown, outcome.reason, outcome)
 
-    def _remember(self, flight: Flight, outcome: Outcome) -> None:
-        """A run that came to its own end may answer later keys."""
-        if outcome.reason not in UNFINISHED:
-            text = self._text(flight, outcome.reason)
-            flight.answers.keep(Answered(flight.snapshot, flight.key, text, outcome.reason))
+    def _remember(self, flight: Flight, outcome: Outcome | None) -> None:
+        """A run that came to its own end may answer later keys, whoever waited for it."""
+        if outcome is None or outcome.reason in UNFINISHED:
+            return
+        text = self._text(flight, outcome.reason)
+        counts = flight.counts or ("superseded hits" if flight.left else "")
+        flight.kept = Answered(flight.snapshot, flight.key, text, outcome.reason, counts)
+        flight.answers.keep(flight.kept)
+
+    def _count_use(self, answers: Answers, answer: Answered) -> None:
+        if counted := answers.use(answer):
+            self._counts[counted] += 1
+
+    def _count_ahead(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._counts["prefetch tokens"] += outcome.prefilled + len(outcome.ids)
+
+    def _abandon_ahead(self, buffer: Buffer[Flight]) -> None:
+        if buffer.ahead is not None:
+            self._engine.cancel(buffer.ahead.run, "abandoned")
+            buffer.ahead = None
 
     def _text(self, flight: Flight, reason: str) -> str:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
         return stopping.trim(text, flight.built.stop, reason)
-
-
-def _kept(flight: Flight | None, now: Snapshot) -> str | None:
-    """The text before the last prompt's anchor, where window and text after the cursor stayed."""
-    return flight.built.prefix if flight and same_around(flight.snapshot, now) else None
-
-
-def _typed(flight: Flight, now: Snapshot) -> str | None:
-    """What was typed since the run was made; models write LF whatever the buffer's line ends."""
-    typed = typed_since(flight.snapshot, now)
-    return typed if typed is None else typed.replace("\r\n", "\n")
 
 
 def _key(work: Work, candidate: int) -> Hashable:

@@ -27,11 +27,12 @@ HEARTBEAT_MS, HEARTBEAT_TIMEOUT_MS = 10_000, 30_000
 class Router:
     """Open from its making until `close`. Raises EndpointInUse or TransportError.
 
-    `at` names the real port if 0 was asked for.
+    `at` names the real port if 0 was asked for; `lost` counts connections that ended.
     """
 
     def __init__(self, at: ep.Endpoint, keys: ServerKeys | None) -> None:
         self.at = at
+        self.lost = 0
         self._connections: set[int] = set()
         self._authenticator: ThreadAuthenticator | None = None
         self._context = zmq.Context()
@@ -70,6 +71,7 @@ class Router:
                 self._connections.add(int(news["value"]))
             else:
                 self._connections.discard(int(news["value"]))
+                self.lost += 1
 
     def _bind(self) -> None:
         try:

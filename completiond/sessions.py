@@ -23,10 +23,12 @@ MAX_FINISHED = 256
 """Ids of one client that are remembered as finished."""
 MAX_CHUNK_BYTES = 4 << 20
 """Text of other files that is kept for one client, bytes of UTF-8."""
+MAX_ANSWER_BYTES = 8 << 20
+"""Earlier answers that are kept for one client; those of the longest idle buffers go first."""
 MAX_REMEMBERED = 64 << 20
 """What is kept for all clients, bytes; those that are idle longest are forgotten over it."""
 BUFFER_BYTES = 192 << 10
-"""What a buffer's window and its latest run take, roughly."""
+"""What a buffer's window and its latest runs take, roughly."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +44,13 @@ class Ticket:
     settled: bool = False
 
 
+class Shown(NamedTuple):
+    """The reply that a buffer got last: a person may be looking at this text."""
+
+    ticket: Ticket
+    text: str
+
+
 class Admission(NamedTuple):
     """The request is in; `superseded` is the one that it replaces, to be answered now."""
 
@@ -51,10 +60,15 @@ class Admission(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer(Generic[F]):
-    """One document of one client: the request that waits, the latest run, the earlier answers."""
+    """One document of one client: the request that waits, the latest run, the earlier answers.
+
+    `ahead` is a run that nobody asked for yet: what follows if the text that is shown is accepted.
+    """
 
     ticket: Ticket | None = None
     flight: F | None = None
+    ahead: F | None = None
+    shown: Shown | None = None
     answers: Answers = field(default_factory=Answers)
 
 
@@ -101,10 +115,20 @@ class _Client(Generic[F]):
     finished: OrderedDict[int, None] = field(default_factory=OrderedDict)
     buffers: OrderedDict[str, Buffer[F]] = field(default_factory=OrderedDict)
     chunks: ChunkStore = field(default_factory=ChunkStore)
+    counted: int = 0
+    """Bytes when it was weighed last; what it has grown by since is one answer at most."""
 
-    @property
-    def bytes(self) -> int:
-        return self.chunks.bytes + len(self.buffers) * BUFFER_BYTES
+    def weigh(self) -> int:
+        """Forget what is over its own bound; how much it has grown since the last time."""
+        answers = sum(buffer.answers.bytes for buffer in self.buffers.values())
+        for buffer in self.buffers.values():
+            if answers <= MAX_ANSWER_BYTES:
+                break
+            answers -= buffer.answers.bytes
+            buffer.answers.clear()
+        was = self.counted
+        self.counted = self.chunks.bytes + len(self.buffers) * BUFFER_BYTES + answers
+        return self.counted - was
 
 
 class Sessions(Generic[F]):
@@ -114,6 +138,7 @@ class Sessions(Generic[F]):
         self._max_clients = clients
         self._max_queue = queue
         self._clients: OrderedDict[bytes, _Client[F]] = OrderedDict()
+        self._bytes = 0
         self.waiting = 0
 
     def __len__(self) -> int:
@@ -143,6 +168,7 @@ class Sessions(Generic[F]):
         if old is not None:
             self.settle(old)
         self._enter(state, ticket)
+        self._bytes += state.weigh()
         self._bound_memory()
         return Admission(ticket, old)
 
@@ -177,6 +203,22 @@ class Sessions(Generic[F]):
         found = state.buffers.get(ticket.request.document) if state is not None else None
         return found if found is not None else Buffer()
 
+    def show(self, ticket: Ticket, text: str) -> None:
+        """The ticket was answered with this text alone."""
+        self.buffer(ticket).shown = Shown(ticket, text)
+
+    def shown(self, client: bytes, ident: int) -> Shown | None:
+        """The reply to that request, if it is the latest of its buffer and nobody asks there."""
+        state = self._clients.get(client)
+        for buffer in state.buffers.values() if state is not None else ():
+            if buffer.shown is not None and buffer.shown.ticket.request.id == ident:
+                return buffer.shown if buffer.ticket is None else None
+        return None
+
+    def owed(self) -> list[bytes]:
+        """Clients that wait for a reply."""
+        return [name for name, state in self._clients.items() if state.waiting]
+
     def forget(self, client: bytes) -> list[Buffer[F]]:
         """The client is gone: its tickets are settled (nobody would read a reply).
 
@@ -187,7 +229,7 @@ class Sessions(Generic[F]):
             return []
         for ticket in list(state.waiting.values()):
             self.settle(ticket)
-        del self._clients[client]
+        self._drop(client)
         return list(state.buffers.values())
 
     # -- bounds ---------------------------------------------------------------------------------
@@ -208,14 +250,18 @@ class Sessions(Generic[F]):
             raise Overloaded(
                 f"All {self._max_clients} clients wait for a reply; ask again in a moment."
             )
-        del self._clients[idle]
+        self._drop(idle)
+
+    def _drop(self, name: bytes) -> None:
+        self._bytes -= self._clients.pop(name).counted
 
     def _bound_memory(self) -> None:
         """Most clients are gone without a word: what they left must not add up."""
-        excess = sum(state.bytes for state in self._clients.values()) - MAX_REMEMBERED
+        if self._bytes <= MAX_REMEMBERED:
+            return
         idle = (name for name, state in list(self._clients.items()) if not state.waiting)
-        while excess > 0 and (name := next(idle, None)) is not None:
-            excess -= self._clients.pop(name).bytes
+        while self._bytes > MAX_REMEMBERED and (name := next(idle, None)) is not None:
+            self._drop(name)
 
     def _check_room(self, state: _Client[F], *, leaving: bool) -> None:
         if leaving:
@@ -233,7 +279,7 @@ class Sessions(Generic[F]):
         state.finished.pop(request.id, None)
         self.waiting += 1
         buffer = state.buffers.setdefault(request.document, Buffer())
-        buffer.ticket = ticket
+        buffer.ticket, buffer.shown = ticket, None
         state.buffers.move_to_end(request.document)
         idle = [name for name, other in state.buffers.items() if other.ticket is None]
         for name in idle[: max(0, len(idle) - MAX_BUFFERS)]:
@@ -251,6 +297,3 @@ def _snapshot(request: m.Complete) -> Snapshot:
         offset=request.offset,
         prefix_hash=request.prefix_hash,
     )
-
-
-# -- join in flight -----------------------------------------------------------------------------

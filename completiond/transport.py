@@ -9,6 +9,7 @@ edge-triggered, so every operation that may swallow an edge looks again.
 import asyncio
 import errno
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -73,6 +74,8 @@ class Listener:
         self._keys = keys if self._at.path is None else None
         self._memory_bound = memory_bound
         self._max_connections = max_connections
+        self.on_lost: Callable[[], None] = lambda: None
+        self._lost = 0
         self._crowded = asyncio.Event()
         self._skipping: bytes | None = None
         self._burst = 0
@@ -222,8 +225,12 @@ class Listener:
         self._router.close()
 
     def _count_connections(self) -> None:
+        """Look at the monitor; libzmq does not say whose connection was lost."""
         if self._router.count_connections() > self._max_connections:
             self._crowded.set()
+        if self._router.lost != self._lost:
+            self._lost = self._router.lost
+            self.on_lost()
 
     async def _watch_bounds(self) -> None:
         """Drop all connections when they or the process's memory grow too far; clients come back.

@@ -56,12 +56,12 @@ SCRIPT = {"answers": ["value = 1"], "tokens_per_pass": 64, "prefill_tokens_per_p
 """Two passes a request; the widest passes, so that the engine is not what is measured."""
 SERVE = """
 import sys
-from completiond import config, daemon
+from completiond import config, serving
 from completiond.engine.door import Start
 settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
 spec = Start("scripted", script=%r)
 tell = lambda ready: print(ready.endpoint, flush=True)
-daemon.run(settings, engine_spec=spec, on_ready=tell)
+serving.run(settings, engine_spec=spec, on_ready=tell)
 """
 
 

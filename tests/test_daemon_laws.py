@@ -15,10 +15,10 @@ import pytest
 import zmq.asyncio
 
 from completiond import config, replies
-from completiond.daemon import serve
 from completiond.engine.door import Start
 from completiond.errors import ModelError
 from completiond.protocol import messages as m
+from completiond.serving import serve
 from tests.daemon_world import (
     FINAL,
     PATIENCE_S,
@@ -162,13 +162,13 @@ async def test_serve_says_why_a_model_cannot_be_served_and_lets_go_of_the_endpoi
 
 SERVE = """
 import logging, sys
-from completiond import config, daemon
+from completiond import config, serving
 from completiond.engine.door import Start
 logging.basicConfig(level=logging.INFO)
 settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
 spec = Start("scripted", script={"answers": ["a" * 60], "pass_ms": 3.0})
 tell = lambda ready: print(ready.endpoint, flush=True)
-daemon.run(settings, engine_spec=spec, on_ready=tell)
+serving.run(settings, engine_spec=spec, on_ready=tell)
 """
 
 

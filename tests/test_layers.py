@@ -13,13 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors core version",
+    "errors core version brackets",
     "protocol config",
-    "sessions reuse transport client connection endpoint keys router footprint",
+    "sessions reuse moments transport client connection endpoint keys router footprint",
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
-    "daemon flights replies engine_process",
+    "daemon serving flight flights acks liveness replies engine_process",
     "commands",
     "__main__",
 )
@@ -31,7 +31,7 @@ FORBIDDEN = {
     "postprocess": {"model"},
 }
 BRIDGE = set(
-    "errors version config core protocol transport reuse postprocess "
+    "errors version config core brackets moments protocol transport reuse postprocess "
     "client connection endpoint keys".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from completiond import sessions
 from completiond.core import Snapshot, text_hash
 from completiond.errors import Overloaded, RequestError
+from completiond.moments import typed_since
 from completiond.protocol import messages as m
-from completiond.reuse import remainder, typed_since
+from completiond.reuse import Answered, remainder
 from completiond.sessions import ChunkStore, Sessions, Ticket
 
 
@@ -151,6 +152,54 @@ def test_what_clients_that_are_gone_left_does_not_add_up(monkeypatch):
         assert len(s) == min(number + 1, 3)
     assert s.find(b"waits", 1) is waiting
     assert [s.find(b"%d" % number, 1) for number in (3, 4, 5)] == ["unknown"] + ["finished"] * 2
+
+
+def test_one_client_s_answers_are_bounded_and_those_of_the_longest_idle_buffers_go_first(
+    monkeypatch,
+):
+    monkeypatch.setattr(sessions, "MAX_ANSWER_BYTES", 50_000)
+    s = make()
+    buffers = []
+    for ident in range(1, 6):
+        ticket, _ = s.admit(b"1", ask(ident, f"{ident}", before="x" * 20_000), 0)
+        buffer = s.buffer(ticket)
+        buffer.answers.keep(Answered(ticket.snapshot, "k", "answer", "line"))
+        buffers.append(buffer)
+        s.settle(ticket)
+    s.admit(b"1", ask(9, "5"), 0)
+    assert [len(buffer.answers) for buffer in buffers] == [0, 0, 0, 1, 1]
+
+
+def test_answers_of_clients_that_are_gone_count_as_what_is_remembered(monkeypatch):
+    monkeypatch.setattr(sessions, "MAX_REMEMBERED", sessions.BUFFER_BYTES + 300_000)
+    s = make()
+    ticket, _ = s.admit(b"gone", ask(1), 0)
+    for n in range(9):
+        at = Snapshot("a.py", n, "", "", f"{n}" * 50_000, "")
+        s.buffer(ticket).answers.keep(Answered(at, "k", "answer", "line"))
+    s.settle(ticket)
+    s.settle(s.admit(b"gone", ask(2), 0).ticket)
+    s.admit(b"here", ask(1), 0)
+    assert s.find(b"gone", 1) == "unknown"
+
+
+def test_the_text_that_is_shown_is_found_by_its_request_until_the_next_one():
+    s = make()
+    ticket, _ = s.admit(b"1", ask(1), 0)
+    s.settle(ticket)
+    s.show(ticket, "text")
+    assert s.shown(b"1", 1) == (ticket, "text")
+    assert s.shown(b"1", 2) is s.shown(b"2", 1) is None
+    s.admit(b"1", ask(2), 0)
+    assert s.shown(b"1", 1) is None
+
+
+def test_only_clients_that_wait_are_owed_a_reply():
+    s = make()
+    ticket, _ = s.admit(b"1", ask(1), 0)
+    s.admit(b"2", ask(1), 0)
+    s.settle(ticket)
+    assert s.owed() == [b"2"]
 
 
 @given(st.lists(st.text(max_size=20), max_size=60))

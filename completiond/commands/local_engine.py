@@ -30,6 +30,9 @@ FILL_MS = 60_000
 class LocalEngine:
     """`async with LocalEngine(config, start) as engine`: loaded, then asked as a client asks."""
 
+    on_lost: Callable[[], None]
+    """The daemon's; there is no connection to lose."""
+
     def __init__(self, config: Config, start: Start) -> None:
         self._engine = ThreadEngine(lambda: engine_process.load(asdict(start)))
         self._daemon = Daemon(config, self._engine, self)

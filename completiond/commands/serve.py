@@ -56,7 +56,7 @@ def serve(
         serve__insecure_loopback=insecure_loopback,
     )
     options.need_extra("`completiond serve`")
-    from completiond import daemon
+    from completiond import serving
     from completiond.commands.start import start_of
 
     level = logging.INFO if verbose else logging.WARNING
@@ -66,7 +66,7 @@ def serve(
     name = settings.model.name if scripted is None else "the scripted engine"
     with ExitStack() as loading:
         loading.enter_context(waiting(f"Loading {name}"))
-        daemon.run(settings, engine_spec=start, on_ready=_tell(loading.close))
+        serving.run(settings, engine_spec=start, on_ready=_tell(loading.close))
 
 
 def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:

@@ -70,6 +70,7 @@ def _show(found: m.Status) -> None:
             ("up", _duration(found.uptime_s)),
             ("clients", str(found.clients)),
             ("requests", _requests(found)),
+            ("runs", _runs(engine)),
             ("passes", _passes(engine)),
             ("KV cache", _kv(engine)),
         ]
@@ -79,6 +80,14 @@ def _show(found: m.Status) -> None:
 def _requests(found: m.Status) -> str:
     asked = found.engine.get("daemon requests", 0)
     return f"{asked} so far; {found.running} running, {found.waiting} without a reply yet"
+
+
+def _runs(engine: dict[str, int]) -> str:
+    """What became of runs that a new key left, and of those that nobody had asked for yet."""
+    left, joined = engine.get("daemon superseded runs", 0), engine.get("daemon joined", 0)
+    used = joined + engine.get("daemon superseded hits", 0)
+    ahead, hits = engine.get("daemon prefetch runs", 0), engine.get("daemon prefetch hits", 0)
+    return f"{used} of {left} that a key left were used, {hits} of {ahead} begun ahead"
 
 
 def _passes(engine: dict[str, object]) -> str:

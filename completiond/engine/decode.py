@@ -62,7 +62,8 @@ class Decoding:
             segment = Segment(sequence.held, pending)  # a chunk of prefill: no logits yet
             return Plan(sequence, context, pending, NO_DRAFT, segment)
         # The last token that may still be drawn is the target's own, so drafts leave it room.
-        budget = min(turn.rows - len(pending), self._draft_tokens, sequence.left - 1)
+        width = max(self._draft_tokens, sequence.hinted)
+        budget = min(turn.rows - len(pending), width, sequence.left - 1)
         draft = self._draft(context, budget) if budget > 0 else NO_DRAFT
         return Plan(sequence, context, pending, draft, _segment(sequence, pending, draft))
 

@@ -4,6 +4,7 @@ Knows jobs, sequences and one decoding loop; builds no rules and sends nothing.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from completiond.engine.job import Done, Event, Failed, Job, Progress, Rules
 from completiond.engine.sequence import Sequence
 from completiond.engine.threads import Threads
 from completiond.errors import CompletiondError, EngineError, Overloaded
-from completiond.model.kv_cache import KVCache
+from completiond.model.kv_cache import KVCache, Slot
 
 
 class ModelCore:
@@ -46,6 +47,7 @@ class ModelCore:
             ("runs", "passes", "rows", "tokens", "cancelled", "tokens_after_cancel", "failed"), 0
         )
         self._longest_ms = 0.0
+        self._served: dict[str, int] = {}  # the pass in which a client last had prefill rows
 
     @property
     def busy(self) -> bool:
@@ -86,9 +88,12 @@ class ModelCore:
         events += self._start_waiting()
         if not self._running:
             return events
-        turns = scheduler.plan(
-            self._running, self.size.rows, self._draft_rows, self._counts["passes"]
-        )
+        count = self._counts["passes"]
+        turns = scheduler.plan(self._running, self.size.rows, self._draft_rows, count, self._served)
+        clients = {s.job.client for s in [*self._running, *self._waiting]}
+        begins = [s for s, _ in turns if len(s.pending) > 1 or s.hinted]
+        now = {s.job.client: count for s in begins}
+        self._served = {c: n for c, n in (self._served | now).items() if c in clients}
         return events + self._pass(turns)
 
     def _sweep(self) -> list[Event]:
@@ -99,21 +104,52 @@ class ModelCore:
 
     def _start_waiting(self) -> list[Event]:
         """Give slots, newest first; a run whose slot is held by another waits for it."""
-        failed: list[Event] = []
-        for sequence in sorted(self._waiting, key=scheduler.newest_first):
-            job = sequence.job
-            if self.cache.held(job.buffer):
+        events: list[Event] = []
+        for sequence in self._by_need():
+            buffer = sequence.job.buffer
+            if not sequence.ahead:
+                events += self._make_way([s for s in self._running if s.job.buffer == buffer])
+            if self.cache.held(buffer):
                 continue
             try:
-                slot = self.cache.acquire(job.buffer, len(job.prompt.ids) + job.max_tokens)
+                slot = self._slot(sequence, events)
             except Overloaded as exc:
                 if not self._running:
-                    failed.append(self._fail(sequence, exc))
+                    events.append(self._fail(sequence, exc))
                 continue
             sequence.start(slot)
             self._waiting.remove(sequence)
             self._running.append(sequence)
-        return failed
+        return events
+
+    def _by_need(self) -> list[Sequence]:
+        """Who waits, in the order in which slots are given: clients with the fewest runs first,
+        then those that have been served longest ago."""
+        runs = Counter(s.job.client for s in self._running)
+        waiting = sorted(self._waiting, key=scheduler.newest_first)
+        if any(not s.ahead for s in [*waiting, *self._running]):
+            waiting = [s for s in waiting if not s.ahead]
+        served = self._served
+        return sorted(waiting, key=lambda s: (runs[s.job.client], served.get(s.job.client, -1)))
+
+    def _slot(self, sequence: Sequence, events: list[Event]) -> Slot:
+        """Its slot. Runs that were begun ahead hold up nobody. Raises Overloaded."""
+        job = sequence.job
+        tokens = len(job.prompt.ids) + job.max_tokens
+        try:
+            return self.cache.acquire(job.buffer, tokens)
+        except Overloaded:
+            ahead = [] if sequence.ahead else list(self._running)
+            ended = self._make_way(ahead)
+            if not ended:
+                raise
+            events += ended
+        return self.cache.acquire(job.buffer, tokens)
+
+    def _make_way(self, among: list[Sequence]) -> list[Event]:
+        """End those that were begun ahead."""
+        now = time.monotonic()
+        return [self._finish(s, "abandoned", now) for s in among if s.ahead]
 
     def _pass(self, turns: list[Turn]) -> list[Event]:
         started = time.monotonic()

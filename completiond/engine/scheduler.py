@@ -1,16 +1,20 @@
 """Who goes into the next pass, and with how many rows.
 
 Rows are the unit of cost: a pass holds as many as keep it within the time that a cancel may wait.
-Every decoding run gets a turn, newest keystroke first; what rows are left go to prefill.
+Every decoding run gets a turn; what rows are left go to runs that begin, their prompts and hints.
+Clients share both evenly, however many buffers each has; among a client's own runs the newest
+keystroke goes first. Runs that nobody asked for yet get what nobody else wants.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from collections.abc import Sequence as Ids
 
 from completiond.engine.decode import Turn
 from completiond.engine.sequence import Sequence
 
 OLDEST_EVERY = 4
-"""Each so many passes, prefill rows go to the run that has waited longest: nobody starves."""
+"""Each so many passes, a client's prefill rows go to its run that has waited longest."""
 SMALLEST, LARGEST = 8, 512
 SHRINK, GROW = 0.85, 1.1
 
@@ -43,24 +47,54 @@ class PassSize:
         return max(SMALLEST, min(LARGEST, int(rows)))
 
 
-def plan(running: Ids[Sequence], rows: int, draft_rows: int, count: int) -> list[Turn]:
-    """Turns for pass number `count` over at most `rows` rows (more only if many runs decode).
+def plan(
+    running: Ids[Sequence],
+    rows: int,
+    draft_rows: int,
+    count: int,
+    served: Mapping[str, int] | None = None,
+) -> list[Turn]:
+    """Turns for pass number `count` over at most `rows` rows.
 
-    `draft_rows` is what all decoding runs together may spend, their own tokens included.
+    `draft_rows` is what all decoding runs together may spend, their own tokens included, and half
+    of the pass at most while others begin. `served` says in which pass each client last had rows
+    for a run that begins.
     """
-    order = sorted(running, key=newest_first)
-    decoding = [s for s in order if len(s.pending) == 1]
-    share = max(1, min(rows, draft_rows) // max(1, len(decoding)))
-    turns = [Turn(s, share) for s in decoding[: max(1, rows)]]
-    left = rows - share * len(turns)
-    waiting = [s for s in order if len(s.pending) > 1]
-    if count % OLDEST_EVERY == 0:
-        waiting.sort(key=lambda s: -s.waited)
-    for sequence in waiting:
-        # A prompt's last chunk may carry drafts in the rows that it leaves.
-        take = min(left, len(sequence.pending) + draft_rows - 1)
+    order = sorted(asked_for(running), key=newest_first)
+    begins = [s for s in order if len(s.pending) > 1 or s.hinted]
+    most = max(1, rows // 2 if begins else rows)
+    decoding = _by_client([s for s in order if s not in begins], count, {})[:most]
+    turns = [Turn(s, share) for s, share in _shares(decoding, min(most, draft_rows))]
+    left = rows - sum(turn.rows for turn in turns)
+    for sequence in _by_client(begins, count, served or {}):
+        # A prompt's last chunk may carry drafts in the rows that it leaves: a hint as a whole.
+        take = min(left, len(sequence.pending) + max(draft_rows - 1, sequence.hinted))
         if take < 1:
             break
         turns.append(Turn(sequence, take))
         left -= take
     return turns or [Turn(s, SMALLEST) for s in order[:1]]
+
+
+def asked_for(running: Ids[Sequence]) -> Ids[Sequence]:
+    """The runs that somebody asked for; only without any, those that were begun ahead."""
+    return [s for s in running if not s.ahead] or running
+
+
+def _shares(decoding: Ids[Sequence], rows: int) -> list[tuple[Sequence, int]]:
+    """Rows for each decoding run, at least one: equal among clients, then among a client's runs."""
+    runs = Counter(s.job.client for s in decoding)
+    return [(s, max(1, rows // len(runs) // runs[s.job.client])) for s in decoding]
+
+
+def _by_client(order: Ids[Sequence], count: int, served: Mapping[str, int]) -> list[Sequence]:
+    """Clients take turns, the longest unserved first; `order` decides among a client's runs."""
+    queues: dict[str, list[Sequence]] = {}
+    for sequence in order:
+        queues.setdefault(sequence.job.client, []).append(sequence)
+    if count % OLDEST_EVERY == 0:
+        for queue in queues.values():
+            queue.sort(key=lambda s: -s.waited)
+    in_turn = sorted(queues.values(), key=lambda queue: served.get(queue[0].job.client, -1))
+    longest = max(map(len, in_turn), default=0)
+    return [queue[n] for n in range(longest) for queue in in_turn if n < len(queue)]

@@ -6,7 +6,7 @@ and shown without one.
 """
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,9 +53,17 @@ class _Run:
     """How much of the answer has been said."""
     passes_at_cancel: int | None = None
 
+    @property
+    def ahead(self) -> bool:
+        return self.job.priority < 0 and not self.cancel.wanted
+
 
 class ScriptedCore:
-    """Implements Core. One pass serves all active runs; the queue goes by priority, then age."""
+    """Implements Core. One pass serves all active runs.
+
+    The queue goes by priority; clients with the fewest active runs come first, then those whose
+    last turn is longest ago, then the oldest run.
+    """
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -63,8 +71,10 @@ class ScriptedCore:
         self._queue: list[_Run] = []
         self._active: deque[_Run] = deque()
         self._slots: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._turns: dict[str, int] = {}  # when a client that is here last started a run
         self._counts = dict.fromkeys(("passes", "prefilled", "generated", "runs", "cancelled"), 0)
         self._evicted = 0
+        self._starts = 0
 
     @property
     def busy(self) -> bool:
@@ -125,17 +135,43 @@ class ScriptedCore:
 
     def _schedule(self) -> list[Event]:
         """Start the next queued runs; two runs of one buffer never share its slot."""
-        events: list[Event] = []
-        for run in list(self._queue):
-            held = {active.job.buffer for active in self._active}
-            if len(self._active) < self._script.width and run.job.buffer not in held:
-                self._queue.remove(run)
-                self._start(run)
-                if run.job.max_tokens > 0:
-                    self._active.append(run)
-                else:
-                    events.append(self._end(run, "length"))
+        events: list[Event] = self._make_way()
+        here = {run.job.client for run in [*self._queue, *self._active]}
+        self._turns = {client: at for client, at in self._turns.items() if client in here}
+        while (run := self._next_queued()) is not None:
+            self._queue.remove(run)
+            self._turns[run.job.client] = self._starts = self._starts + 1
+            self._start(run)
+            if run.job.max_tokens > 0:
+                self._active.append(run)
+            else:
+                events.append(self._end(run, "length"))
         return events
+
+    def _next_queued(self) -> _Run | None:
+        held = {active.job.buffer for active in self._active}
+        free = [run for run in self._queue if run.job.buffer not in held]
+        if not free or len(self._active) >= self._script.width:
+            return None
+        runs = Counter(active.job.client for active in self._active)
+        wanted = any(not run.ahead for run in [*self._queue, *self._active])
+        urgent = [run for run in free if not (wanted and run.ahead)]
+
+        def order(run: _Run) -> tuple[int, int, int]:
+            client = run.job.client
+            return -run.job.priority, runs[client], self._turns.get(client, -1)
+
+        return min(urgent, key=order, default=None)  # of equals the first: the queue goes by age
+
+    def _make_way(self) -> list[Event]:
+        """Runs that were begun ahead hold no slot and no place that another one wants."""
+        queued = [run for run in self._queue if not run.ahead]
+        wanted = {run.job.buffer for run in queued}
+        full = len(self._active) >= self._script.width and bool(queued)
+        ending = [run for run in self._active if run.ahead and (full or run.job.buffer in wanted)]
+        for run in ending:
+            self._active.remove(run)
+        return [self._end(run, "abandoned") for run in ending]
 
     def _start(self, run: _Run) -> None:
         ids = run.job.prompt.ids
@@ -157,7 +193,8 @@ class ScriptedCore:
         if self._script.pass_ms:
             time.sleep(self._script.pass_ms / 1e3)
         self._counts["passes"] += 1
-        for run in self._active:
+        wanted = [run for run in self._active if not run.ahead]
+        for run in wanted or self._active:
             self._advance(run, started)
 
     def _advance(self, run: _Run, started: float) -> None:

@@ -35,6 +35,16 @@ class Sequence:
         self.outcome.reused = slot.rewind(self.ids)
 
     @property
+    def ahead(self) -> bool:
+        """Whether nobody asked for this run yet: it must not cost another one anything."""
+        return self.job.priority < 0 and not self.cancel.wanted
+
+    @property
+    def hinted(self) -> int:
+        """Tokens of the hint that its first pass may verify; afterwards it is a draft like any."""
+        return 0 if self.first_token else len(self.job.hint)
+
+    @property
     def held(self) -> Slot:
         assert self.slot is not None, "a sequence needs its slot before it can be computed"
         return self.slot

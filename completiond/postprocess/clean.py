@@ -6,6 +6,7 @@ the completion is cut where it begins to repeat it, and nothing is ever replaced
 
 import re
 
+from completiond.brackets import PAIRS, balance, blanked, first, strays
 from completiond.core import Snapshot
 
 _SENTINEL = re.compile(
@@ -15,8 +16,7 @@ _SENTINEL = re.compile(
 )
 """Control tokens' names (not `<filename>`, which every usage message has), control characters but
 tab and line feed, and what stands for bytes that are no text: nobody wants them typed."""
-_PAIRS = {")": "(", "]": "[", "}": "{"}
-_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_ENDS = frozenset(PAIRS.values())
 _CLOSERS = re.compile(r"[)\]}]+[;,]?")
 _LEAST_ECHO = 4
 """Characters of the line before the cursor that are not repeated by chance."""
@@ -25,19 +25,24 @@ _LEAST_OVERLAP = 4
 
 
 def clean(text: str, snapshot: Snapshot) -> tuple[str, str]:
-    """What to insert at the cursor, and a reason if that is nothing.
+    """What to insert at the cursor of a snapshot, and a reason if that is nothing."""
+    return fit(text, snapshot.before, snapshot.after)
+
+
+def fit(text: str, before: str, after: str) -> tuple[str, str]:
+    """What to insert between two texts, and a reason if that is nothing.
 
     Reasons: `blank`, `sentinel`, `repeats_suffix`, `repeats_next_lines`.
     """
     if not text.strip():
         return "", "blank"
-    line = snapshot.before.replace("\r", "\n").rpartition("\n")[2]
-    rest, *below = snapshot.after.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    line = before.replace("\r", "\n").rpartition("\n")[2]
+    rest, *below = after.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     following = [other for other in below if other.strip()]
     shown = _before_sentinel(text.replace("\r\n", "\n").replace("\r", "\n"))
     if not shown.strip():
         return "", "sentinel"
-    shown = _without_rest(_without_echo(shown, line), rest.rstrip())
+    shown = _without_rest(_without_echo(shown, line), line, rest.rstrip())
     if not shown.strip():
         return "", "repeats_suffix"
     shown = _without_following(shown, line, following)
@@ -61,18 +66,22 @@ def _without_echo(text: str, line: str) -> str:
     return again if again.startswith(typed) or " " in typed.strip() else text
 
 
-def _without_rest(text: str, rest: str) -> str:
+def _without_rest(text: str, line: str, rest: str) -> str:
     """Cut where the text begins to repeat the rest of the cursor's line."""
     start = rest.lstrip()
     if not start:
         return text
-    if start[0] in _PAIRS:
-        stray = _stray_closer(text)
-        return text[:stray] if stray is not None and text[stray] == start[0] else text
-    if start[0] in "\"'`":
-        quotes = [found.start() for found in re.finditer(rf"(?<!\\){start[0]}", text)]
-        if len(quotes) % 2:  # the last one closes the string that is closed already
-            return text[: quotes[-1]]
+    if start[0] in _ENDS:
+        own = _own_closers(line, start)
+        closed = (at for n, at in enumerate(strays(text)) if n >= own and text[at] == start[0])
+        return text[: next(closed, len(text))]
+    if len(mark := first(start)) > 1:
+        return text.partition(mark)[0]
+    if mark in "\"'`":
+        for part in (text.partition("\n")[0], text):
+            quotes = [found.start() for found in re.finditer(rf"(?<!\\){start[0]}", part)]
+            if len(quotes) % 2:  # the last one closes the string that is closed already
+                return text[: quotes[-1]]
     for size in range(min(len(rest), len(text)), 0, -1):
         whole = size == len(rest)
         if (whole or size >= _LEAST_OVERLAP) and text.endswith(rest[:size]):
@@ -81,39 +90,39 @@ def _without_rest(text: str, rest: str) -> str:
     return text[: -len(start)] if text.endswith(start) else text
 
 
-def _blanked(text: str) -> str:
-    """`text` with its string literals made of blanks: a bracket in them is no bracket."""
-    return _STRING.sub(lambda found: " " * len(found[0]), text)
-
-
-def _stray_closer(text: str) -> int | None:
-    """Where the first bracket is closed that the text did not open."""
-    opened: list[str] = []
-    for at, char in enumerate(_blanked(text)):
-        if char in "([{":
-            opened.append(char)
-        elif char in _PAIRS:
-            if not opened or opened[-1] != _PAIRS[char]:
-                return at
-            opened.pop()
-    return None
+def _own_closers(line: str, rest: str) -> int:
+    """How many of the brackets that `line` leaves open the text has to close by itself."""
+    opened = "".join(closer for closer in balance(line).opens if closer in _ENDS)
+    there = rest[: len(rest) - len(rest.lstrip(")]}"))]
+    return len(opened) - len(there) if opened.endswith(there) else 0
 
 
 def _unclosed(text: str) -> int:
     depth = 0
-    for char in _blanked(text):
-        depth += (char in "([{") - (char in _PAIRS and depth > 0)
+    for char in blanked(text):
+        depth += (char in PAIRS) - (char in _ENDS and depth > 0)
     return depth
 
 
 def _without_following(text: str, line: str, following: list[str]) -> str:
     """Cut at the first line from which on the text is what the buffer already has below."""
+    text = _without_last_closer(text, following[0] if following else "")
     lines = text.split("\n")
     whole = [line + lines[0], *lines[1:]]
     for at in range(len(lines)):
         tail = [other for other in whole[at:] if other.strip()]
         if tail and _repeats(tail, following, exact=at > 0):
             return "\n".join(lines[:at]).rstrip() if at else ""
+    return text
+
+
+def _without_last_closer(text: str, below: str) -> str:
+    """Cut where a line of the text closes the block that the line below closes, as deep in."""
+    for at in strays(text):
+        start = text.rfind("\n", 0, at) + 1
+        indent = text[start:at]
+        if start and not indent.strip() and below.startswith(text[start : at + 1]):
+            return text[:start].rstrip()
     return text
 
 

@@ -11,6 +11,9 @@ TYPED_CHARS = 384
 HEALED_CHARS = 32
 """A very long word is taken back from a multiple of this on, so that its cut stays too."""
 
+EDGE = 256
+"""Characters by which the beginning of one window is found in another."""
+
 
 class Split(NamedTuple):
     """The text before the cursor: prefix + typed + healed."""
@@ -25,6 +28,22 @@ def split_at(before: str, anchor: int) -> Split:
     healed = taken_back(before[max(anchor, before.rfind("\n") + 1) :])
     end = len(before) - len(healed)
     return Split(before[:anchor], before[anchor:end], healed)
+
+
+def end_of(kept: str, before: str) -> int | None:
+    """Where `kept`, which an earlier window began with, ends in `before`; None if it is not there.
+
+    The windows may begin at different places: then one begins somewhere inside the other.
+    """
+    if before.startswith(kept):
+        return len(kept)
+    inside = kept.find(before[:EDGE])
+    if inside > 0 and len(before) >= EDGE and before.startswith(kept[inside:]):
+        return len(kept) - inside
+    inside = before.find(kept[:EDGE])
+    if inside > 0 and len(kept) >= EDGE and before.startswith(kept, inside):
+        return inside + len(kept)
+    return None
 
 
 def lines_up(before: str, lines: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from completiond import config
 from completiond.core import Prompt, Segment, SegmentKind, Snapshot
 from completiond.prompt import stopping
-from completiond.prompt.anchor import Split, line_anchor, lines_up, split_at
+from completiond.prompt.anchor import Split, end_of, line_anchor, lines_up, split_at
 from completiond.prompt.templates import Template, comment, relative
 from completiond.prompt.tokenizer import AnyTokenizer, without_surrogates
 
@@ -122,20 +122,26 @@ class PromptBuilder:
         *,
         max_tokens: int,
         kept: str | None = None,
+        closers: str = "",
     ) -> Built:
         """The prompt at the cursor of `snapshot`; with its answer it fits into the context.
 
         `kept` is the `prefix` of the buffer's last prompt, if the text after the cursor is still
-        the same: in the layout `long` the anchor then stays where it was while it can.
+        the same: in the layout `long` the anchor then stays where it was while it can. `closers`
+        begin the text after the cursor but belong to what was typed: the prompt goes on without
+        them, as it did before they came.
         """
         before, after = around(snapshot)
+        after = after[len(_lf(closers)) :]
         budget = self._budget(max_tokens)
         split = self._split(_whole_lines(before, snapshot), budget.typed, kept)
         files = self._files(snapshot, chunks, budget.chunks) if chunks else []
         suffix = self._beginning(after, budget.suffix)
         assembly = self._lay_out(split, suffix, files, budget.prefix)
         healing = min(budget.healed, self._tokens(split.healed))
-        stop = stopping.rule(before, after, healed=split.healed, stop_ids=self._stop_ids)
+        stop = stopping.rule(
+            before, after, healed=split.healed, stop_ids=self._stop_ids, closers=closers
+        )
         prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
         return Built(prompt, stop, *split, budget.answer + healing)
 
@@ -165,8 +171,9 @@ class PromptBuilder:
         A new anchor leaves half of the room to what will be typed, so that it can stay.
         """
         if self._long:
-            if kept is not None and before.startswith(kept):
-                yield len(kept), limit
+            stays = end_of(kept, before) if kept is not None else None
+            if stays is not None:
+                yield stays, limit
             for lines in LINES_UP:
                 anchor = lines_up(before, lines)
                 if anchor is not None:

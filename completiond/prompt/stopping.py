@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from completiond import brackets
+
 EQUAL_LINES = 4
 """So many equal lines in a row are a loop."""
 
@@ -19,8 +21,14 @@ _CLOSING_WORDS = ("end", "fi", "done", "esac")
 _CLOSING_LINE = re.compile(r"[)\]}]+[;,]?|end;?|fi|done|esac|</\S+>")
 
 
-def rule(before: str, after: str, *, healed: str, stop_ids: Collection[int]) -> dict[str, Any]:
-    """The data of the stop rule at a cursor between `before` and `after`, for msgpack."""
+def rule(
+    before: str, after: str, *, healed: str, stop_ids: Collection[int], closers: str = ""
+) -> dict[str, Any]:
+    """The data of the stop rule at a cursor between `before` and `after`, for msgpack.
+
+    `closers` stand between the two, but belong to what was typed: the completion writes them
+    itself, and ends behind the first; on another line, in front of it.
+    """
     line, _, _ = after.partition("\n")
     rest = line.strip()
     return {
@@ -30,6 +38,8 @@ def rule(before: str, after: str, *, healed: str, stop_ids: Collection[int]) -> 
         "line": before[before.rfind("\n") + 1 :].rstrip("\r"),
         "rest": rest,
         "next": _first_line(after[len(line) :]),
+        "closer": brackets.first(closers.strip()),
+        "writes_closer": "\n" not in closers,
     }
 
 
@@ -60,6 +70,19 @@ class _Lines:
 
     def feed(self, text: str) -> Stop | None:
         self._text += text
+        closed = self._closed()
+        return self._in_lines() or closed
+
+    def _closed(self) -> Stop | None:
+        """Whether the text has closed what was open around it; what is behind that is dropped."""
+        closer = self._data.get("closer", "")
+        at = brackets.closed_at(self._text, closer) if closer else None
+        if at is None:
+            return None
+        self._text = self._text[: at + len(closer)]
+        return Stop("suffix", len(self._text) if self._data["writes_closer"] else at)
+
+    def _in_lines(self) -> Stop | None:
         while (end := self._text.find("\n", self._start)) >= 0:
             stop = self._line(self._start, end)
             if stop:

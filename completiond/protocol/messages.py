@@ -157,6 +157,11 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Ping:
+    """Means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     id: int
     state: State
@@ -170,7 +175,7 @@ class Status:
 
 
 FromClient = Hello | Complete | Cancel | Feedback | Spans | AskStatus
-FromDaemon = Welcome | Partial | Completion | Failure | Cancelled | Status
+FromDaemon = Welcome | Partial | Completion | Failure | Cancelled | Ping | Status
 Message = FromClient | FromDaemon
 
 FROM_CLIENT: dict[str, type[Any]] = {
@@ -187,6 +192,7 @@ FROM_DAEMON: dict[str, type[Any]] = {
     "completion": Completion,
     "failure": Failure,
     "cancelled": Cancelled,
+    "ping": Ping,
     "status": Status,
 }
 TAGS = {kind: tag for tag, kind in (FROM_CLIENT | FROM_DAEMON).items()}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from completiond.client import complete_message
 from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, NoDaemon
+from completiond.postprocess.clean import fit
 from completiond.protocol.messages import Candidate, Chunk, Complete, Completion, Feedback
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
@@ -32,6 +33,9 @@ TIMEOUT_S = 30.0
 SLACK_S = 0.5
 """What an answer may take over the limit of its request."""
 
+SEEN_AFTER = 4_096
+"""Characters after the cursor that an answer is compared with."""
+
 
 class Item(NamedTuple):
     """Text for the editor, the range it replaces, and what stands in front of that on its line."""
@@ -49,6 +53,7 @@ class Ask:
     """A request, from its snapshot until its answer is used up or the text has left its path."""
 
     typed: Typed
+    position: int
     version: int
     task: asyncio.Task[object] | None
     id: int = 0
@@ -147,10 +152,11 @@ class Bridge:
         cursor = document.offset_at(request.position)
         if not self.options.wants(document.language):
             return []
-        if not request.invoked and buffer.shown is not None and buffer.shown.typed.cursor == cursor:
-            if items := _items(buffer.document, buffer.shown):
+        if not request.invoked and buffer.shown is not None:
+            if items := _items(document, buffer.shown, cursor):
                 return items
-        ask = buffer.newest = Ask(Typed(cursor), document.version, asyncio.current_task())
+        typed = Typed(cursor, line=document.line_around(cursor)[0])
+        ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
         snapshot = self._snapshot(document, cursor)
         try:
             completion = await self._answer(ask, snapshot, request.invoked)
@@ -159,7 +165,10 @@ class Bridge:
             return []
         finally:
             ask.task = None
-        return self._take(buffer, ask, completion)
+        items = self._take(buffer, ask, completion)
+        if items and not request.invoked:
+            self._tell(Feedback(ask.id, "shown"))  # as far as we know: LSP tells no more
+        return items
 
     def _snapshot(self, document: Document, cursor: int) -> Snapshot:
         return Snapshot.around(
@@ -213,18 +222,21 @@ class Bridge:
         """The items of an answer that came in time, or whose beginning has been typed since."""
         self._context.forget(completion.unknown)
         log.debug("Answer %d: %s", completion.id, completion.reason)
-        if (completion.position, completion.version) != (ask.typed.start, ask.version):
+        if (completion.position, completion.version) != (ask.position, ask.version):
             return []
         ask.candidates = completion.candidates
-        if completion.reason != "timeout":  # half an answer is no reason not to ask again
+        # Half an answer is no reason not to ask again, and none leaves the one before as it is.
+        if completion.candidates and completion.reason != "timeout":
             buffer.shown = ask
-        return _items(buffer.document, ask)
+        return _items(buffer.document, ask, ask.typed.cursor)
 
     def accepted(self, ident: int, candidate: int, characters: int) -> None:
         """Tell the daemon that a person took this answer."""
-        client = self.link.client
-        if client is not None:
-            client.feedback(Feedback(ident, "accepted", candidate, characters))
+        self._tell(Feedback(ident, "accepted", candidate, characters))
+
+    def _tell(self, feedback: Feedback) -> None:
+        if self.link.client is not None:
+            self.link.client.feedback(feedback)
 
 
 def _apply(buffer: Buffer, change: Change) -> None:
@@ -240,12 +252,18 @@ def _apply(buffer: Buffer, change: Change) -> None:
         buffer.shown.typed.follow(edit)
 
 
-def _items(document: Document, ask: Ask) -> list[Item]:
+def _items(document: Document, ask: Ask, cursor: int) -> list[Item]:
     """What is left of an answer's candidates at the cursor, without repetitions."""
-    cursor, items = ask.typed.cursor, dict[str, Item]()
+    items = dict[str, Item]()
+    closers = ask.typed.closers(cursor)
+    if closers is None:
+        return []
     before, after = document.line_around(cursor)
     for index, candidate in enumerate(ask.candidates):
-        text = ask.typed.rest(line_feeds(candidate.text))
+        text = ask.typed.rest(line_feeds(candidate.text), cursor)
+        if closers and text:
+            # The answer closes by itself what the editor has closed since.
+            text, _ = fit(text, before, document.text[cursor : cursor + SEEN_AFTER])
         if text:
             end = cursor + min(candidate.replace, len(after))
             span = document.position_at(cursor), document.position_at(end)

@@ -1,42 +1,63 @@
 """What was typed at a cursor since a moment. Knows edits and text; no editor, no daemon.
 
-An answer outlives the keys that spell its beginning: what is left of it still belongs at the
-cursor. Any other edit makes it worthless.
+An answer outlives the keys that spell its beginning, closers that the editor puts right of the
+cursor, and edits of the lines above: what is left of it still belongs at the cursor. Any other
+edit makes it worthless.
 """
 
 from dataclasses import dataclass
 
+from completiond.brackets import balance, within
 from completiond_lsp.documents import Edit
 
 
 @dataclass(slots=True)
 class Typed:
-    """Follows the edits of a document from `start`, the offset where the cursor was."""
+    """Follows the edits of a document from `start`, the offset where the cursor was.
+
+    `text` is what stands there now and did not then, `line` what stood in front on the same line.
+    """
 
     start: int
     text: str = ""
     broken: bool = False
+    line: str = ""
 
     def follow(self, edit: Edit) -> None:
-        """Take an edit: typing on, or backspace over what was typed; another one breaks it."""
-        if edit.removed == 0 and edit.start == self.cursor:
-            self.text += edit.text
-        elif (
-            not edit.text and edit.start >= self.start and edit.start + edit.removed == self.cursor
-        ):
-            self.text = self.text[: edit.start - self.start]
+        """Take an edit: of what was typed, or of lines above this one; another one breaks it."""
+        at, end = edit.start - self.start, edit.start + edit.removed
+        if at >= 0 and at + edit.removed <= len(self.text):
+            self.text = self.text[:at] + edit.text + self.text[at + edit.removed :]
+        elif end < self.start - len(self.line):
+            self.start += len(edit.text) - edit.removed
         elif edit.removed or edit.text:
             self.broken = True
 
     @property
     def cursor(self) -> int:
-        """Where the cursor is if it moved by typing only."""
+        """Where the cursor is if it moved by typing only, and the editor closed nothing."""
         return self.start + len(self.text)
 
-    def rest(self, answer: str) -> str:
+    def closers(self, cursor: int) -> str | None:
+        """What the editor put behind `cursor` for what was typed before it.
+
+        None if the cursor is not where typing has moved it.
+        """
+        at = cursor - self.start
+        if self.broken or not 0 <= at <= len(self.text):
+            return None
+        head, tail = self.text[:at], self.text[at:]
+        opens = balance(head, self.line).opens if tail else ""
+        closers = "".join(tail.split())
+        return tail if not tail or (closers and within(closers, opens)) else None
+
+    def rest(self, answer: str, cursor: int | None = None) -> str:
         """What is left of an answer for `start`; empty if the typing left its path."""
-        typed = line_feeds(self.text)
-        return answer[len(typed) :] if not self.broken and answer.startswith(typed) else ""
+        cursor = self.cursor if cursor is None else cursor
+        if self.closers(cursor) is None:
+            return ""
+        typed = line_feeds(self.text[: cursor - self.start])
+        return answer[len(typed) :] if answer.startswith(typed) else ""
 
 
 def line_feeds(text: str) -> str:

@@ -44,7 +44,8 @@ def text_of(ids: Sequence[int]) -> str:
 def job(ident: int = 1, *, prompt: str = "abc", max_tokens: int = 64, **more: Any) -> Job:
     more.setdefault("buffer", f"buffer-{ident}")
     ids = more.pop("ids", None) or ids_of(prompt)
-    return Job(ident, more.pop("buffer"), "client", Prompt(ids), max_tokens, **more)
+    client = more.pop("client", "client")
+    return Job(ident, more.pop("buffer"), client, Prompt(ids), max_tokens, **more)
 
 
 def admit(core: Core, *jobs: Job, rules: Rules = RULES) -> list[CancelToken]:

@@ -215,3 +215,78 @@ def test_counters_add_up():
     stats = engine.stats()
     assert (stats["runs"], stats["cancelled"], stats["generated"]) == (2, 1, 3)
     assert (stats["waiting"], stats["running"], stats["passes"]) == (0, 0, 3 + 1)
+
+
+def test_clients_take_turns_however_many_runs_each_has():
+    engine = core("xyz", width=2)
+    admit(engine, *(job(i, client="flood") for i in range(1, 9)), job(9, client="other"))
+    ended = [e.job for e in run_out(engine) if isinstance(e, Done)]
+    assert ended.index(9) <= 1
+
+
+def test_a_run_ahead_gets_no_pass_while_another_waits_or_runs():
+    engine = core("abcdef")
+    admit(engine, job(1, priority=-1))
+    events = engine.step()
+    admit(engine, job(2))
+    events += run_out(engine)
+    told = [e.job for e in events if isinstance(e, Progress)]
+    assert told == [1, *[2] * 6, *[1] * 5]
+    assert said(events, 1) == said(events, 2) == "abcdef"
+
+
+def test_a_run_ahead_holds_neither_a_slot_nor_a_place_that_another_wants():
+    for width, buffer in ((8, "same"), (1, "other")):
+        engine = core("abc", width=width)
+        admit(engine, job(1, buffer="same", priority=-1))
+        engine.step()
+        admit(engine, job(2, buffer=buffer))
+        events = run_out(engine)
+        assert done(events, 1).outcome.reason == "abandoned"
+        assert done(events, 2).outcome.reason == "eos"
+
+
+def test_a_run_ahead_that_was_taken_over_goes_on_beside_others():
+    engine = core("abc")
+    (token,) = admit(engine, job(1, priority=-1))
+    engine.step()
+    token.revive()
+    admit(engine, job(2))
+    assert {e.job for e in engine.step() if isinstance(e, Progress)} == {1, 2}
+
+
+def test_fifteen_typists_are_slowed_by_one_who_floods_no_more_than_by_a_sixteenth_typist():
+    def passes_of(flood: int) -> list[int]:
+        """Passes from asking to the answer, of fifteen clients that ask one after the other."""
+        engine = core("abcd", width=8)
+        asked: dict[int, int] = {}
+        took: list[int] = []
+        ident, now, flooding = 0, 0, set[int]()
+
+        def ask(client: str) -> int:
+            nonlocal ident
+            ident += 1
+            admit(engine, job(ident, client=client))
+            return ident
+
+        for n in range(15):
+            asked[ask(f"typist {n}")] = 0
+        clients = dict(zip(asked, range(15), strict=True))
+        while len(took) < 300:
+            while len(flooding) < flood:
+                flooding.add(ask("flood"))
+            now += 1
+            for event in engine.step():
+                if isinstance(event, Done) and event.job in flooding:
+                    flooding.discard(event.job)
+                elif isinstance(event, Done):
+                    took.append(now - asked.pop(event.job))
+                    client = clients.pop(event.job)
+                    again = ask(f"typist {client}")
+                    asked[again], clients[again] = now, client
+        return sorted(took)
+
+    alone, one_more, flooded = passes_of(0), passes_of(1), passes_of(60)
+    assert max(flooded) <= max(one_more) + 1
+    assert flooded[150] <= one_more[150] + 1 <= alone[150] + 2
+    assert max(flooded) <= 3 * flooded[150]

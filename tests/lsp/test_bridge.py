@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from fake_daemon import HOLD, Answer, FakeDaemon, completion
 
+from completiond.errors import NoDaemon
 from completiond.protocol import messages as m
 from completiond_lsp.bridge import Bridge, Item
 from completiond_lsp.daemon_link import DaemonLink, Target
@@ -31,7 +32,10 @@ async def bridging(
     path.chmod(0o700)
     with FakeDaemon(endpoint, answer) as daemon:
         try:
-            await link.connected()
+            async with asyncio.timeout(5):
+                while link.client is None:
+                    with suppress(NoDaemon):  # which a busy machine may have for a moment
+                        await link.connected()
             yield bridge, daemon
         finally:
             link.close()
@@ -243,9 +247,113 @@ async def test_other_documents_of_the_language_travel_once_and_again_if_unknown(
         assert first.context == last.context == [first.chunks[0].hash]
 
 
-async def test_an_accepted_answer_is_told(tmp_path: Path) -> None:
-    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+async def test_an_answer_that_is_shown_or_accepted_is_told_once(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["12"]) as (bridge, daemon):
         (item,) = await bridge.complete(at(0, 4))
+        insert(bridge, 2, 0, 4, "1")
+        await bridge.complete(at(0, 5))
         bridge.accepted(item.id, 0, 1)
+        await until(lambda: len(daemon.of(m.Feedback)) == 2)
+        told = [m.Feedback(item.id, "shown"), m.Feedback(item.id, "accepted", 0, 1)]
+        assert daemon.of(m.Feedback) == told
+
+
+async def test_what_a_person_asked_for_or_nobody_sees_is_not_told_as_shown(tmp_path: Path) -> None:
+    texts = iter([["1", "2"], []])
+    async with bridging(tmp_path, lambda _: next(texts)) as (bridge, daemon):
+        await bridge.complete(at(0, 4, invoked=True))
+        await bridge.complete(at(1, 0))
+        bridge.accepted(1, 0, 1)
         await until(lambda: bool(daemon.of(m.Feedback)))
-        assert daemon.of(m.Feedback) == [m.Feedback(item.id, "accepted", 0, 1)]
+        assert [told.event for told in daemon.of(m.Feedback)] == ["accepted"]  # type: ignore[union-attr]
+
+
+def edit(
+    bridge: Bridge, version: int, start: tuple[int, int], end: tuple[int, int], text: str
+) -> None:
+    bridge.change(URI, version, [Change((Position(*start), Position(*end)), text)])
+
+
+async def test_a_pair_that_the_editor_closed_keeps_the_answer_inside_it(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["f(a, g(b))\nrest"]) as (bridge, daemon):
+        await bridge.complete(at(0, 4))
+        insert(bridge, 2, 0, 4, "f")
+        insert(bridge, 3, 0, 5, "()")
+        (inside,) = await bridge.complete(at(0, 6))
+        assert (inside.text, inside.start, inside.end) == ("a, g(b)", *[Position(0, 6)] * 2)
+        insert(bridge, 4, 0, 6, "a, g()")
+        assert [item.text for item in await bridge.complete(at(0, 11))] == ["b"]
+        insert(bridge, 5, 0, 11, "b")
+        edit(bridge, 6, (0, 12), (0, 13), ")")  # typed over
+        daemon.answer = lambda _: []
+        assert await bridge.complete(at(0, 13)) == []  # nothing is left before the outer one
+        edit(bridge, 7, (0, 13), (0, 14), ")")
+        assert [item.text for item in await bridge.complete(at(0, 14))] == ["\nrest"]
+        assert len(daemon.completes) == 2
+
+
+async def test_one_backspace_over_an_empty_pair_returns_to_the_answer(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["f(a)"]) as (bridge, daemon):
+        await bridge.complete(at(0, 4))
+        insert(bridge, 2, 0, 4, "f()")
+        assert [item.text for item in await bridge.complete(at(0, 6))] == ["a"]
+        edit(bridge, 3, (0, 5), (0, 7), "")
+        assert [item.text for item in await bridge.complete(at(0, 5))] == ["(a)"]
+        assert len(daemon.completes) == 1
+
+
+async def test_a_cursor_inside_what_was_typed_is_shown_nothing_of_the_answer(
+    tmp_path: Path,
+) -> None:
+    async with bridging(tmp_path, lambda _: ["f(a)"]) as (bridge, daemon):
+        await bridge.complete(at(0, 4))
+        insert(bridge, 2, 0, 4, "f(a")
+        daemon.answer = lambda _: []
+        assert await bridge.complete(at(0, 5)) == []
+        assert len(daemon.completes) == 2
+
+
+async def test_an_edit_of_a_line_above_moves_the_answer_and_one_beside_it_ends_it(
+    tmp_path: Path,
+) -> None:
+    text = "import b\nx = \ny\n"
+    async with bridging(tmp_path, lambda _: ["foo"], text) as (bridge, daemon):
+        await bridge.complete(at(1, 4))
+        insert(bridge, 2, 0, 0, "import a\n")
+        insert(bridge, 3, 2, 4, "f")
+        (item,) = await bridge.complete(at(2, 5))
+        assert (item.text, item.start) == ("oo", Position(2, 5))
+        insert(bridge, 4, 1, 8, "c")  # the end of the line above
+        (item,) = await bridge.complete(at(2, 5))
+        assert (item.text, item.start) == ("oo", Position(2, 5))
+        assert len(daemon.completes) == 1
+        daemon.answer = lambda _: []
+        for n, place in enumerate([(1, 9), (2, 1), (3, 0)]):
+            daemon.answer = lambda _: ["foo"]
+            await bridge.complete(at(2, 0, invoked=True))
+            edit(bridge, 9 + n, place, (place[0] + (place[0] == 1), 0 if n == 0 else place[1]), "z")
+            daemon.answer = lambda _: []
+            assert await bridge.complete(at(2 - (n == 0), 0)) == []
+            bridge.change(URI, 20 + n, [Change(None, "import a\nimport bc\nx = f\ny\n")])
+
+
+async def test_a_buffer_that_a_formatter_replaces_shows_nothing_of_an_old_answer(
+    tmp_path: Path,
+) -> None:
+    async with bridging(tmp_path, lambda _: ["foo"]) as (bridge, daemon):
+        await bridge.complete(at(0, 4))
+        bridge.change(URI, 2, [Change(None, "x = \ny\n")])
+        await bridge.complete(at(0, 4))
+        assert len(daemon.completes) == 2
+
+
+async def test_an_answer_in_flight_is_dropped_when_the_buffer_changes_above_it(
+    tmp_path: Path,
+) -> None:
+    async with bridging(tmp_path, lambda _: HOLD) as (bridge, daemon):
+        task = await asking(bridge, daemon, at(0, 4))
+        insert(bridge, 2, 0, 0, "# ")
+        assert await cancelled(task)
+        daemon.answer = lambda _: ["1"]
+        (item,) = await bridge.complete(at(0, 6))
+        assert item.start == Position(0, 6)

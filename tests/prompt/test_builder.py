@@ -347,3 +347,28 @@ def test_the_stop_rule_knows_the_line_of_the_cursor() -> None:
 
 def test_the_answer_has_room_for_the_healed_part() -> None:
     assert builder(ByteTokenizer()).build(at("x = foo|"), max_tokens=8).max_tokens == 8 + 4
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_closers_of_what_was_typed_stand_in_no_prompt_and_end_the_answer(end: str) -> None:
+    build = builder(ByteTokenizer()).build
+    plain = build(at(f"a{end}x = f(|{end}b{end}"), max_tokens=8)
+    for closers in (")", f"{end}}})"):
+        paired = build(at(f"a{end}x = f(|{closers}{end}b{end}"), max_tokens=8, closers=closers)
+        assert paired.prompt == plain.prompt
+        closing = {"closer": closers.strip()[0], "writes_closer": closers == ")"}
+        assert paired.stop == plain.stop | closing
+
+
+def test_the_anchor_is_found_again_when_the_windows_edge_has_moved() -> None:
+    tokenizer, cursor = ByteTokenizer(), 6 * 4096 - 1
+    build = builder(tokenizer).build
+    first = build(at(FILE, cursor), max_tokens=8)
+    for typed in ("+ a", "+ a\n\n    b = 1\n    c"):
+        text = FILE[:cursor] + typed + FILE[cursor:]
+        snapshot = at(text, cursor + len(typed))
+        there = build(snapshot, max_tokens=8, kept=first.prefix)
+        assert there.prefix[-2_000:] == first.prefix[-2_000:]
+        assert (there.typed + there.healed) == (first.typed + first.healed) + typed
+        back = build(at(FILE, cursor), max_tokens=8, kept=there.prefix)
+        assert back.prefix == first.prefix

@@ -122,3 +122,35 @@ def test_what_is_shown_is_a_beginning_of_what_was_written(written: str, after: s
     assert written.startswith(shown)
     assert reason in {"eos", "line", "paragraph", "dedent", "suffix", "repetition"}
     assert trim(written, data, reason or "") == shown
+
+
+@pytest.mark.parametrize(
+    ("closers", "written", "shown", "reason"),
+    [
+        (")", "a, f(b))\nmore", "a, f(b))", "suffix"),
+        (")", 'a, ")", b)', 'a, ")", b)', "suffix"),
+        (")", "a, b", "a, b", "eos"),
+        (")", "a,\n  b\n\nc", "a,\n  b", "paragraph"),
+        (')"', "x", "x", "eos"),
+        ('")', 'it)" + "b', 'it)"', "suffix"),
+        ('""" ', 'a "b" c""" + d', 'a "b" c"""', "suffix"),
+        ("\n}", "\n  a {\n  }\n}\nb", "\n  a {\n  }\n", "suffix"),
+        ("])", "1], x)", "1]", "suffix"),
+        ("}", "# don't\n  a}", "# don't\n  a}", "suffix"),
+    ],
+)
+def test_a_completion_ends_where_it_closes_what_the_editor_has_closed(
+    closers: str, written: str, shown: str, reason: str
+) -> None:
+    data = rule("x = f(", "\nnext = 1\n", healed="", stop_ids=[EOS], closers=closers)
+    assert run(data, written) == (shown, reason)
+
+
+@given(st.text('ab )("\n', max_size=40), st.sampled_from([")", '"', "\n}"]))
+@settings(max_examples=200, deadline=None)
+def test_what_is_shown_inside_a_pair_is_the_same_at_every_cut(written: str, closers: str) -> None:
+    data = rule("  x(", "\n", healed="", stop_ids=[EOS], closers=closers)
+    shown, reason = run(data, written)
+    assert written.startswith(shown)
+    whole = trim(written, data, reason or "")
+    assert whole == shown

@@ -41,6 +41,7 @@ EVERY: list[m.Message] = [
     ),
     m.Failure(7, "overloaded", "Too much at once."),
     m.Cancelled(7, "running", 1, 2.5),
+    m.Ping(),
     m.Status(9, "ready", "model", "cpu", 1.5, 1, 2, 3, {"passes": 4, "kernel": "int8"}),
 ]  # fmt: skip
 

@@ -1,0 +1,104 @@
+"""Which brackets and quotes a piece of text opens and closes. Pure functions of text.
+
+Knows no language: a quote opens a string until the same quote, or the line's end, closes it. What
+editors close by themselves is guessed from this, and every guess is compared with what is there.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+PAIRS = {"(": ")", "[": "]", "{": "}"}
+CLOSERS = ")]}\"'`"
+"""What an editor may put right of the cursor when its partner is typed."""
+_ONE_LINE = "\"'"
+_MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
+_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+
+_BEGUN = re.compile(_STRING.pattern + r"|[\"'`](?:[^\\\n]|\\.)*\Z")
+"""The same where the text still grows: the last one may have no end yet."""
+
+
+class Balance(NamedTuple):
+    """`closes`: closers of what was open before the text. `opens`: closers that it lacks, the
+    innermost first."""
+
+    closes: str
+    opens: str
+
+
+def balance(text: str, before: str = "") -> Balance:
+    """What `text` closes and leaves open behind `before`, the beginning of its line."""
+    stack: list[str] = []
+    _read(before, stack)
+    floor = len(stack)
+    closes, floor = _read(text, stack, floor)
+    return Balance(closes, "".join(reversed(stack[floor:])))
+
+
+def _read(text: str, stack: list[str], floor: int = 0) -> tuple[str, int]:
+    """Push and pop closers; what is popped below `floor` is returned, with the new floor."""
+    closes = ""
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        keep = len(stack)
+        if mark in PAIRS:
+            stack.append(PAIRS[mark])
+        elif mark == "\n":
+            # A string in one line has ended, or was none: an apostrophe in a comment.
+            keep = next((i for i, closer in enumerate(stack) if closer in _ONE_LINE), keep)
+        elif mark[0] in CLOSERS:
+            keep = _closed(mark, stack)
+            if keep < floor or (mark in PAIRS.values() and not stack):
+                closes += mark
+        if mark not in PAIRS:
+            del stack[keep:]
+            floor = min(floor, len(stack))
+    return closes, floor
+
+
+def _closed(mark: str, stack: list[str]) -> int:
+    """How much of the stack is left behind a closer; a quote that closes nothing is pushed."""
+    if mark in PAIRS.values():
+        return len(stack) - 1 if stack and stack[-1] == mark else len(stack)
+    if mark in stack:
+        return stack.index(mark)  # brackets in the string end with it
+    if not any(closer[0] in "\"'`" for closer in stack):
+        stack.append(mark)
+    return len(stack)
+
+
+def strays(text: str, *, grows: bool = False) -> Iterator[int]:
+    """Where brackets are closed that the text did not open; those in its strings do not count."""
+    opened: list[str] = []
+    for at, char in enumerate(blanked(text, grows=grows)):
+        if char in PAIRS:
+            opened.append(PAIRS[char])
+        elif char in ")]}" and not (opened and opened.pop() == char):
+            opened.clear()
+            yield at
+
+
+def closed_at(text: str, closer: str) -> int | None:
+    """Where a text that grows writes the closer of what is open around its beginning, if it has."""
+    if closer in ")]}":
+        return next((at for at in strays(text, grows=True) if text[at] == closer), None)
+    found = re.search(rf"(?<!\\){closer}", text)
+    return found.start() if found else None
+
+
+def within(some: str, closers: str) -> bool:
+    """Whether `some` are among `closers`, in their order: an editor does not write every one."""
+    rest = iter(closers)
+    return all(char in rest for char in some)
+
+
+def first(closers: str) -> str:
+    """The first of some closers; three quotes are one."""
+    return closers[:3] if closers.startswith(('"""', "'''")) else closers[:1]
+
+
+def blanked(text: str, *, grows: bool = False) -> str:
+    """`text` with its string literals made of blanks: a bracket in them is no bracket."""
+    strings = _BEGUN if grows else _STRING
+    return strings.sub(lambda found: " " * len(found[0]), text)

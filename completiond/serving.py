@@ -1,0 +1,90 @@
+"""The composition root of the front: a socket, an engine process and a daemon, until a signal.
+
+Knows signals, keys and the event loop; knows no messages.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from completiond.config import Config
+from completiond.daemon import Daemon
+from completiond.endpoint import default_endpoint, parse
+from completiond.engine.door import ProcessEngine, Start
+from completiond.flights import prompts_of
+from completiond.keys import server_keys
+from completiond.transport import Listener
+
+log = logging.getLogger(__name__)
+
+
+class Ready(NamedTuple):
+    """What `serve` tells when clients can be answered."""
+
+    endpoint: str
+    model: str
+    info: Mapping[str, Any]
+
+
+async def serve(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+    """Serve until SIGTERM or SIGINT, which drains; a second one stops at once.
+
+    Raises why it cannot: EndpointInUse and its like, and what the model fails by.
+    """
+    endpoint = config.serve.endpoint or default_endpoint()
+    engine = ProcessEngine(engine_spec)
+    open_loopback = config.serve.insecure_loopback
+    keys = None if parse(endpoint).path or open_loopback else server_keys()
+    async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
+        daemon = Daemon(config, engine, listener)
+        first, second = asyncio.Event(), asyncio.Event()
+        with _on_signals(lambda: (second if first.is_set() else first).set()):
+            reader = asyncio.create_task(daemon.serve())
+            try:
+                await _race(daemon.open(partial(prompts_of, config, engine_spec)), reader, first)
+                if not first.is_set():
+                    on_ready(Ready(listener.endpoint, daemon.model, engine.info))
+                    await _race(first.wait(), reader, first)
+                log.info("draining; %d requests wait", daemon.waiting)
+                await _race(daemon.drain(), reader, second)
+            finally:
+                reader.cancel()
+                await daemon.close()
+
+
+def run(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+    """`serve` on the fastest event loop that is there."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):  # not on Windows, and not without the extra `serve`
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(serve(config, engine_spec=engine_spec, on_ready=on_ready))
+
+
+@contextmanager
+def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _race(
+    work: Coroutine[Any, Any, Any], reader: asyncio.Task[None], stop: asyncio.Event
+) -> None:
+    """Until the work is done or a signal stops it. Raises what it fails by, or the reader does."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    done, _ = await asyncio.wait([*tasks, reader], return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in done:
+        task.result()
