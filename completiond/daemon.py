@@ -175,11 +175,12 @@ class Daemon:
 
     def _acknowledge(self, flight: Flight, outcome: Outcome | None) -> None:
         """The device is free of the run, or (no outcome) works on it for another request."""
+        done = outcome or Outcome()
         was: m.CancelWas = "queued" if outcome and not outcome.passes else "running"
-        tokens = outcome.tokens_after_cancel if outcome else 0
-        free_ms = outcome.cancel_to_free_ns / 1e6 if outcome else 0.0
+        free_ms = done.cancel_to_free_ns / 1e6
         for client, ident in self._acks.pop(flight, ()):
-            self._send(client, m.Cancelled(ident, was, tokens, free_ms))
+            tokens = done.tokens_after_cancel, free_ms, done.passes, done.prefilled
+            self._send(client, m.Cancelled(ident, was, *tokens))
 
     async def _status(self, client: bytes, asked: m.AskStatus) -> None:
         stats = await self._engine.stats()
