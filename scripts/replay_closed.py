@@ -34,7 +34,7 @@ Row = dict[str, Cost]
 
 
 def closed(traces: Sequence[Trace], sides: Sequence[Side], most: int) -> dict[str, Any]:
-    """`most` typed keys of each trace (0: all); the keys that ran a pass at the first side count."""
+    """`most` typed keys of each trace (0: all). What counts: keys that the first side computed."""
     rows, bound = asyncio.run(_closed(traces, sides, most))
     first, *peers = [side.name for side in sides]
     ran = [row for row in rows if row[first].computed]
@@ -128,11 +128,8 @@ def layouts(traces: Sequence[Trace], names: Sequence[str], arguments: Any) -> di
     """Tokens that a key prefills, by layout: straight to a daemon of its own, the same keys."""
     columns = {}
     for name in names:
-        settings: dict[str, str | int] = {
-            "completion__layout": name,
-            "engine__threads": arguments.threads,
-        }
-        with daemon(arguments.model, **settings) as running:
+        settings = {"completion.layout": name, "engine.threads": arguments.threads}
+        with daemon(arguments.model, settings) as running:
             side = our_side(running, Ask("daemon", 0.0))
             rows, _ = asyncio.run(_closed(traces, [side], arguments.keys))
         costs = [row["daemon"] for row in rows]

@@ -1,6 +1,7 @@
 """Many people at one daemon: does one wait longer because of the others, and does memory grow.
 
-A wait is from the moment an editor asks until its answer, or until the next key ends the waiting.
+A wait is from the moment an editor asks until its answer, or until the next key ends the waiting;
+what memory answers is no wait.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from typing import Any
 
 from replay_daemon import Running
 from replay_editor import VsCode, type_trace
-from replay_metrics import figures, judge, quantile, ratio, table
+from replay_metrics import quantile, ratio, table, timing
+from replay_screen import Key
 from replay_sides import Side
 from replay_traces import Trace, desk
 
@@ -50,7 +52,8 @@ def crowd(traces: Sequence[Trace], side: Side, arguments: Any) -> dict[str, Any]
     print(table(found))
     medians = sorted(quantile(waits, 0.5) or 0.0 for waits in many["waits"])
     typical = medians[len(medians) // 2]
-    return many["figures"] | {
+    own: dict[str, Any] = many["figures"]
+    return own | {
         "typists": arguments.typists,
         "engine": arguments.engine,
         "alone": alone["figures"],
@@ -69,11 +72,12 @@ async def _together(
     assert side.daemon is not None, "only our own side has a daemon"
     until = time.monotonic() + minutes * 60
     async with AsyncExitStack() as stack:
-        seats: list[VsCode] = [await stack.enter_async_context(side.sit()) for _ in range(typists)]
+        sat = [await stack.enter_async_context(side.sit()) for _ in range(typists)]
+        seats = [seat for seat in sat if isinstance(seat, VsCode)]
         samples: list[Sample] = []
         watch = asyncio.create_task(_watch(side.daemon, samples))
         turns = [_type(traces, number, seat, until, speed) for number, seat in enumerate(seats)]
-        judged = await asyncio.gather(*turns)
+        keys = [key for own in await asyncio.gather(*turns) for key in own]
         watch.cancel()
         waits = [[s * 1000 for s in seat.waits] for seat in seats]
     every = [ms for own in waits for ms in own]
@@ -86,21 +90,22 @@ async def _together(
             "wait_p95_ms": quantile(every, 0.95),
             "wait_max_ms": quantile(every, 1.0),
         }
-        | figures(keys for own in judged for keys in own),
+        | timing(keys),
     }
 
 
 async def _type(
     traces: Sequence[Trace], number: int, seat: VsCode, until: float, speed: float
-) -> list[Any]:
-    """One person's traces, each another first one; at least one, then as long as there is time."""
-    judged = []
+) -> list[Key]:
+    """One person's traces, each another first one; at least one, then as long as there is time.
+
+    Only the last one's keys are kept: an hour of them would be the memory that is watched.
+    """
     for turn in count(number):
         trace = traces[turn % len(traces)]
         await type_trace(trace, seat, speed)
-        judged.append(judge(trace, seat.screen.keys))
         if time.monotonic() >= until:
-            return judged
+            return seat.screen.keys
     raise AssertionError("count has no end")
 
 

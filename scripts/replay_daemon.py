@@ -32,9 +32,9 @@ class Running(NamedTuple):
 
 @contextmanager
 def daemon(
-    model: str, *, script: Mapping[str, Any] | None = None, **settings: str | int
+    model: str, settings: Mapping[str, str | int], script: Mapping[str, Any] | None = None
 ) -> Iterator[Running]:
-    """`settings` are keys of the configuration, section and key joined by two underscores.
+    """`settings` are keys of the configuration: section, dot, key.
 
     With a `script` it has the scripted engine, and no model is read.
     """
@@ -49,7 +49,7 @@ def daemon(
             "COMPLETIOND_SERVE_ENDPOINT": endpoint,
         }
         for name, value in settings.items():
-            environment[f"COMPLETIOND_{name.replace('__', '_').upper()}"] = str(value)
+            environment[f"COMPLETIOND_{name.replace('.', '_').upper()}"] = str(value)
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
         try:
             asyncio.run(_ready(process, endpoint))

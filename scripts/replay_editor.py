@@ -39,7 +39,9 @@ class Seat(Protocol):
     """An editor with its completions, in front of which a person can sit down."""
 
     screen: Screen
-    account: Account
+
+    @property
+    def account(self) -> Account: ...
 
     async def open(self, name: str, here: Desk) -> None: ...
     def before(self) -> None:
@@ -61,6 +63,7 @@ class VsCode:
     ask_s: float = ASK_S
     screen: Screen = field(default_factory=Screen)
     waits: list[float] = field(default_factory=list)
+    """Seconds from each request to its answer or its end; not of those that memory answered."""
     _asking: asyncio.Task[None] | None = None
 
     @property
@@ -90,11 +93,12 @@ class VsCode:
 
     async def _ask(self, moment: Moment) -> None:
         await asyncio.sleep(self.ask_s)
-        asked = time.perf_counter()
+        asked, suggestion = time.perf_counter(), None
         try:
             suggestion = await self.source.ask(moment)
         finally:  # one that is cancelled has been waited for, too
-            self.waits.append(time.perf_counter() - asked)
+            if suggestion is None or not suggestion.free:
+                self.waits.append(time.perf_counter() - asked)
         self.screen.show(suggestion, time.perf_counter())
 
     async def answer(self, new: Moment) -> Suggestion | None:

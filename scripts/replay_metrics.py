@@ -44,21 +44,26 @@ def judge(trace: Trace, keys: Sequence[Key]) -> list[Judged]:
 
 
 def _judged(trace: Trace, key: Key, bound: bool) -> Judged:
-    first = key.first()
-    if first is None or first.suggestion is None or first.at >= key.until:
+    first, latency = key.first(), _latency_ms(key)
+    if first is None or first.suggestion is None or math.isinf(latency):
         return Judged(math.inf, False, False, 0, 0, key.step, bound)
     future = list(ahead(trace.steps, key.step, key.after))
     went_on = future[-1].typed if future else ""
-    chars = _common(first.suggestion.text, went_on)
     return Judged(
-        latency_ms=max(0.0, (first.at - key.at) * 1000),
+        latency_ms=latency,
         free=first.suggestion.free,
         right=bool(_accepts(first.suggestion, key, future)),
-        right_chars=chars,
+        right_chars=_common(first.suggestion.text, went_on),
         taken=_taken(key, future),
         step=key.step,
         bound=bound or first.suggestion.free,
     )
+
+
+def _latency_ms(key: Key) -> float:
+    """To the first suggestion that fitted; one that came with the next key came too late."""
+    first = key.first()
+    return max(0.0, first.at - key.at) * 1000 if first and first.at < key.until else math.inf
 
 
 def _taken(key: Key, future: Sequence[Ahead]) -> int:
@@ -121,23 +126,38 @@ def saved(judged: Sequence[Judged]) -> int:
     return spared
 
 
+def timing(keys: Sequence[Key]) -> dict[str, Any]:
+    """How soon typed keys had a suggestion, and at what cost: no look at what was typed later."""
+    latencies, free = [], 0
+    for key in keys:
+        if key.typed:
+            latencies.append(_latency_ms(key))
+            first = key.first()
+            free += bool(first and first.suggestion and first.suggestion.free)
+    return _timing(latencies, free)
+
+
+def _timing(latencies: Sequence[float], free: int) -> dict[str, Any]:
+    in_time = [ms for ms in latencies if math.isfinite(ms)]
+    return {
+        "keys": len(latencies),
+        **{f"p{n}_ms": quantile(latencies, n / 100) for n in (50, 90, 95)},
+        "before_next_key": share(len(in_time), len(latencies)),
+        "answered_p50_ms": quantile(in_time, 0.5),
+        "no_pass_share": share(free, len(latencies)),
+    }
+
+
 def figures(traces: Iterable[Sequence[Judged]]) -> dict[str, Any]:
     """The part of the result that any side has."""
     logs = [list(judged) for judged in traces]
     keys = [key for judged in logs for key in judged]
-    latencies = [key.latency_ms for key in keys]
-    in_time = [key for key in keys if math.isfinite(key.latency_ms)]
-    count = len(keys)
-    return {
-        "keys": count,
-        **{f"p{n}_ms": quantile(latencies, n / 100) for n in (50, 90, 95)},
-        "before_next_key": share(len(in_time), count),
-        "answered_p50_ms": quantile([key.latency_ms for key in in_time], 0.5),
-        "no_pass_share": share(sum(key.free for key in keys), count),
-        "no_pass_bound": share(sum(key.bound for key in keys), count),
-        "useful_share": share(sum(key.right for key in keys), count),
-        "right_chars_mean": mean([key.right_chars for key in in_time]),
-        "saved_share": share(sum(map(saved, logs)), count),
+    in_time = [key.right_chars for key in keys if math.isfinite(key.latency_ms)]
+    return _timing([key.latency_ms for key in keys], sum(key.free for key in keys)) | {
+        "no_pass_bound": share(sum(key.bound for key in keys), len(keys)),
+        "useful_share": share(sum(key.right for key in keys), len(keys)),
+        "right_chars_mean": mean(in_time),
+        "saved_share": share(sum(map(saved, logs)), len(keys)),
     }
 
 

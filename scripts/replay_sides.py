@@ -74,8 +74,8 @@ def peer_side(name: str, arguments: Any) -> Iterator[Side]:
 def our_sides(arguments: Any, script: dict[str, Any] | None = None) -> Iterator[list[Side]]:
     """Our daemon, asked in each way that is wanted; two ways share one daemon, in turns."""
     ways = ["bridge", "daemon"] if arguments.through == "both" else [arguments.through]
-    settings: dict[str, str | int] = {"engine__threads": arguments.threads}
+    settings: dict[str, str | int] = {"engine.threads": arguments.threads}
     if arguments.layout:
-        settings["completion__layout"] = arguments.layout
-    with daemon(arguments.model, script=script, **settings) as running:
+        settings["completion.layout"] = arguments.layout
+    with daemon(arguments.model, settings, script) as running:
         yield [our_side(running, Ask(way, arguments.ask_ms / 1000)) for way in ways]
