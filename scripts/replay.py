@@ -75,7 +75,7 @@ def _add_peers(made: argparse.ArgumentParser) -> None:
     group.add_argument("--peer", action="append", default=[], choices=["llama", "hf"])
     group.add_argument("--llama-bin", type=Path, default=Path("llama.cpp/build/bin"), metavar="DIR")
     group.add_argument("--gguf", type=Path, default=Path("model.gguf"), metavar="FILE")
-    group.add_argument("--hf-keys", type=int, default=20, help="of each trace, for transformers")
+    group.add_argument("--hf-keys", type=int, default=20, help="of each trace, with --peer hf")
 
 
 def _add_kinds(made: argparse.ArgumentParser) -> None:
@@ -97,20 +97,18 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         from replay_check import check  # it brings torch, as the engine does
 
         return check(traces, arguments)
-    if arguments.layouts:
-        from replay_closed import layouts
-
-        return layouts(traces, arguments.layouts.split(","), arguments)
     return _at_sides(traces, arguments)
 
 
 def _at_sides(traces: list[replay_traces.Trace], arguments: argparse.Namespace) -> dict[str, Any]:
-    from replay_closed import closed
+    from replay_closed import closed, layouts
     from replay_crowd import crowd, script_of
     from replay_live import live
     from replay_sides import our_sides, peer_side
 
     script = script_of(traces) if arguments.engine == "scripted" else None
+    if arguments.layouts:
+        return layouts(traces, arguments.layouts.split(","), arguments, script)
     with ExitStack() as stack:
         sides = stack.enter_context(our_sides(arguments, script))
         if arguments.typists:
@@ -126,6 +124,8 @@ def _traces(arguments: argparse.Namespace) -> list[replay_traces.Trace]:
     paths = replay_traces.find(arguments.traces, folders, arguments.limit)
     read = [replay_traces.read(path) for path in paths]
     timed = [replay_traces.timed(trace, arguments.seconds, arguments.gap) for trace in read]
+    if "hf" in arguments.peer:  # every side gets the same few keys
+        timed = [replay_traces.first_keys(trace, arguments.hf_keys) for trace in timed]
     return [trace for trace in timed if trace.keys]
 
 

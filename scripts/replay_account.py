@@ -39,6 +39,7 @@ class Account:
                     self.acks[message.id] = message
             case m.Failure():
                 self.failures[message.code] += 1
+                self.answers[message.id] = Ran(0, 0, message.code)
             case m.Completion():
                 tokens = message.tokens
                 ran = Ran(tokens.get("passes", 0), tokens.get("prefilled", 0), message.reason)

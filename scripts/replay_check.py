@@ -1,13 +1,8 @@
 """replay.py check: is an answer that was reused the answer that would have been computed.
 
-First traces are typed in real time at a daemon whose front is in this process, and every answer is
-kept with the run that said it. Then some are computed again with an empty cache, without drafts,
-from the prompt that has the same anchor. A difference is classed where the tokens part:
-
-    numeric       the same tokens in front of it, and the best two logits are nearer than the noise
-    tokenisation  the same text in other tokens: typed text is encoded alone, said text was not
-    bug           anything else
-    cut           none, as far as both go: a limit or stop rule counts from another key
+Traces are typed in real time at a daemon whose front is in this process; every answer is kept with
+the run that said it. Then some are computed again, with an empty cache, without drafts, from the
+prompt that has the same anchor; `Again` classes each difference where the tokens part.
 """
 
 import asyncio
@@ -169,7 +164,13 @@ async def _typed(
 
 
 class Again:
-    """Answers computed from nothing: an empty slot, no drafts, nothing remembered."""
+    """Answers computed from nothing: an empty slot, no drafts, nothing remembered.
+
+    A difference is `numeric` behind the same tokens with logits nearer than the noise,
+    `tokenisation` behind the same text in other tokens (typed text is encoded alone, said text was
+    not), else a `bug`. It is none, but a `cut`, as far as both go: a limit or a stop rule counts
+    from another key.
+    """
 
     def __init__(self, settings: config.Config, start: Start, noise: float) -> None:
         self._settings = settings
@@ -190,7 +191,7 @@ class Again:
             return "equal"
         if shown.startswith(given.shown) or given.shown.startswith(shown):
             return "cut"
-        found = self._parting(built, ids, given)
+        found = self._class(built, ids, given)
         print(
             f"{found} ({given.how}): given {given.shown!r:.70} computed {shown!r:.70}",
             file=sys.stderr,
@@ -218,17 +219,17 @@ class Again:
         assert isinstance(self._core, ModelCore), "a check needs a real model"
         return self._core
 
-    def _parting(self, built: Built, ids: list[int], given: Given) -> str:
-        """The class of a difference, by the first token that is not the same."""
+    def _class(self, built: Built, ids: list[int], given: Given) -> str:
         ours = [*given.built.prompt.ids, *given.ids]
         fresh = [*built.prompt.ids, *ids]
-        pairs = zip(ours, fresh, strict=False)
-        at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(fresh)))
-        prompts = len(given.built.prompt.ids), len(built.prompt.ids)
-        if at < _typed_from(built) or at >= min(len(ours), len(fresh)):
-            return "bug"  # another anchor, window or suffix; or the same tokens and another text
-        if at < max(prompts):
-            return "tokenisation"
+        at, found = parting(
+            ours,
+            fresh,
+            typed=_typed_from(built),
+            prompts=max(len(given.built.prompt.ids), len(built.prompt.ids)),
+        )
+        if found != "said":
+            return found
         near = self._gap(fresh[:at], {ours[at], fresh[at]}) <= self._noise
         return "numeric" if near else "bug"
 
@@ -241,6 +242,20 @@ class Again:
         chosen = torch.tensor(sorted(two))
         low, high = sorted(logits[chosen].tolist())
         return float(high - low)
+
+
+def parting(
+    ours: Sequence[int], fresh: Sequence[int], *, typed: int, prompts: int
+) -> tuple[int, str]:
+    """Where two runs' ids part, prompts included, and what that says without their logits.
+
+    The typed part begins at `typed`; from `prompts` on both are what the model said.
+    """
+    both = min(len(ours), len(fresh))
+    at = next((i for i in range(both) if ours[i] != fresh[i]), both)
+    if at < typed or at == both:
+        return at, "bug"  # another anchor, window or suffix; or the same ids and another text
+    return at, "tokenisation" if at < prompts else "said"
 
 
 def _typed_from(built: Built) -> int:

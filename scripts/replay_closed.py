@@ -26,7 +26,7 @@ class Cost:
     ms: float
     prefilled: int
     computed: bool
-    """Whether the model ran for it, as far as this side tells."""
+    """Whether this side's memory, the client's or the daemon's, could not have answered it."""
     empty: bool
 
 
@@ -34,10 +34,10 @@ Row = dict[str, Cost]
 
 
 def closed(traces: Sequence[Trace], sides: Sequence[Side], most: int) -> dict[str, Any]:
-    """`most` typed keys of each trace (0: all). What counts: keys that the first side computed."""
+    """`most` typed keys of each trace (0: all). What counts: keys that no side's memory knew."""
     rows, bound = asyncio.run(_closed(traces, sides, most))
     first, *peers = [side.name for side in sides]
-    ran = [row for row in rows if row[first].computed]
+    ran = [row for row in rows if all(cost.computed for cost in row.values())]
     columns = {
         f"{name}{what}": _costs([row[name] for row in chosen])
         for name in [first, *peers]
@@ -48,7 +48,7 @@ def closed(traces: Sequence[Trace], sides: Sequence[Side], most: int) -> dict[st
     ratios = {
         peer: {n: ratio(own[n], columns[peer][n]) for n in ("p50_ms", "p95_ms")} for peer in peers
     }
-    print(f"ours / theirs on keys that ran a pass: {ratios}")
+    print(f"ours / theirs on keys that no memory knew: {ratios}")
     return own | {
         "side": first,
         "all_keys": columns[f"{first} all"],
@@ -124,12 +124,17 @@ async def _cost(seat: Seat, new: Any) -> Cost:
 # -- layouts --------------------------------------------------------------------------------------
 
 
-def layouts(traces: Sequence[Trace], names: Sequence[str], arguments: Any) -> dict[str, Any]:
+def layouts(
+    traces: Sequence[Trace],
+    names: Sequence[str],
+    arguments: Any,
+    script: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Tokens that a key prefills, by layout: straight to a daemon of its own, the same keys."""
     columns = {}
     for name in names:
         settings = {"completion.layout": name, "engine.threads": arguments.threads}
-        with daemon(arguments.model, settings) as running:
+        with daemon(arguments.model, settings, script) as running:
             side = our_side(running, Ask("daemon", 0.0))
             rows, _ = asyncio.run(_closed(traces, [side], arguments.keys))
         costs = [row["daemon"] for row in rows]

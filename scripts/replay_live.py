@@ -5,13 +5,13 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from replay_account import Account
 from replay_daemon import counters
 from replay_editor import Seat, type_trace
-from replay_metrics import Judged, figures, judge, ratio, table, wire_figures
+from replay_metrics import Judged, figures, judge, prefill_figures, ratio, table, wire_figures
 from replay_sides import Side
 from replay_traces import Trace
 
@@ -30,6 +30,8 @@ class Log:
         found = figures(self.synthetic + self.recorded)
         if side.daemon is not None:
             found |= wire_figures(self.account, self.engine)
+        elif self.account.versions:
+            found |= prefill_figures(self.account)
         found["latest_key_ms"] = round(self.late_ms, 1)
         return found
 
@@ -78,7 +80,6 @@ async def _live(traces: Sequence[Trace], sides: Sequence[Side], speed: float) ->
 
 
 async def _one(trace: Trace, side: Side, seat: Seat, log: Log, speed: float) -> None:
-    trace = first_keys(trace, side.most_keys)
     before = await _counters(side)
     log.late_ms = max(log.late_ms, await type_trace(trace, seat, speed))
     log.engine.update(await _counters(side) - before)
@@ -97,11 +98,3 @@ async def _counters(side: Side) -> Counter[str]:
         return Counter()
     found = await counters(side.daemon.endpoint)
     return Counter({k: int(v) for k, v in found.items() if type(v) is int})
-
-
-def first_keys(trace: Trace, most: int) -> Trace:
-    """The trace up to its `most`th typed key; 0 is all of it."""
-    if not most:
-        return trace
-    typed = [number for number, step in enumerate(trace.steps, 1) if step.typed]
-    return replace(trace, steps=trace.steps[: typed[most - 1]]) if len(typed) >= most else trace

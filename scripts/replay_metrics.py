@@ -24,8 +24,9 @@ BACK = 192
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A typed key and what became of it."""
+    """A step of the trace and what became of it; only typed ones count as keys."""
 
+    typed: bool
     latency_ms: float
     free: bool
     right: bool
@@ -38,18 +39,19 @@ class Judged:
 
 
 def judge(trace: Trace, keys: Sequence[Key]) -> list[Judged]:
-    """Every typed key of a trace, in order."""
+    """Every step of a trace, in order."""
     known = _Known(keys)
-    return [_judged(trace, key, known.covers(key)) for key in keys if key.typed]
+    return [_judged(trace, key, key.typed and known.covers(key)) for key in keys]
 
 
 def _judged(trace: Trace, key: Key, bound: bool) -> Judged:
     first, latency = key.first(), _latency_ms(key)
     if first is None or first.suggestion is None or math.isinf(latency):
-        return Judged(math.inf, False, False, 0, 0, key.step, bound)
+        return Judged(key.typed, math.inf, False, False, 0, 0, key.step, bound)
     future = list(ahead(trace.steps, key.step, key.after))
     went_on = future[-1].typed if future else ""
     return Judged(
+        typed=key.typed,
         latency_ms=latency,
         free=first.suggestion.free,
         right=bool(_accepts(first.suggestion, key, future)),
@@ -116,11 +118,14 @@ def _short(place: Place, back: int = 0) -> Short:
 
 
 def saved(judged: Sequence[Judged]) -> int:
-    """Typed keys that a person spares who takes each right first line; a key is spared once."""
+    """Typed keys that a person spares who takes each right first line; a key is spared once.
+
+    It may be taken behind any step, a typed key or not.
+    """
     spared, until = 0, -1
     for key in judged:
         if key.step <= until:
-            spared += 1
+            spared += key.typed
         elif key.taken:
             until = key.taken
     return spared
@@ -151,7 +156,7 @@ def _timing(latencies: Sequence[float], free: int) -> dict[str, Any]:
 def figures(traces: Iterable[Sequence[Judged]]) -> dict[str, Any]:
     """The part of the result that any side has."""
     logs = [list(judged) for judged in traces]
-    keys = [key for judged in logs for key in judged]
+    keys = [key for judged in logs for key in judged if key.typed]
     in_time = [key.right_chars for key in keys if math.isfinite(key.latency_ms)]
     return _timing([key.latency_ms for key in keys], sum(key.free for key in keys)) | {
         "no_pass_bound": share(sum(key.bound for key in keys), len(keys)),
@@ -161,19 +166,25 @@ def figures(traces: Iterable[Sequence[Judged]]) -> dict[str, Any]:
     }
 
 
-def wire_figures(account: Account, engine: Counter[str]) -> dict[str, Any]:
-    """What only our side tells. `engine` are the differences of its counters over the replay."""
-    runs = account.runs()
-    prefilled = [float(run.prefilled) for run in runs]
-    superseded, used = account.superseded()
-    freed, queued = account.freed(), account.queued()
-    after = [float(ack.tokens_after) for ack in freed]
+def prefill_figures(account: Account) -> dict[str, Any]:
+    """Requests, and the tokens that those prefilled that ran a pass."""
+    prefilled = [float(run.prefilled) for run in account.runs()]
     return {
         "requests": len(account.versions),
-        "requests_with_a_pass": len(runs),
+        "requests_with_a_pass": len(prefilled),
         "prefill_p50": quantile(prefilled, 0.5),
         "prefill_mean": mean(prefilled),
         "prefill_p95": quantile(prefilled, 0.95),
+    }
+
+
+def wire_figures(account: Account, engine: Counter[str]) -> dict[str, Any]:
+    """What only our side tells. `engine` are the differences of its counters over the replay."""
+    runs = account.runs()
+    superseded, used = account.superseded()
+    freed, queued = account.freed(), account.queued()
+    after = [float(ack.tokens_after) for ack in freed]
+    return prefill_figures(account) | {
         "passes_per_request": mean([float(run.passes) for run in runs]),
         "engine_passes": engine["passes"],
         "tokens_after_cancel": mean(after) or 0.0,

@@ -8,10 +8,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from replay_bridge import BridgeSource
 from replay_daemon import Running, daemon
 from replay_editor import Seat, VsCode
-from replay_llama import LlamaVim, Server, server
-from replay_ours import BridgeSource, DaemonSource
+from replay_llama import LlamaVim
+from replay_llama_server import Server, server
+from replay_ours import DaemonSource
 
 Sit = Callable[[], AbstractAsyncContextManager[Seat]]
 
@@ -23,8 +25,6 @@ class Side:
     name: str
     sit: Sit
     daemon: Running | None = None
-    most_keys: int = 0
-    """Typed keys of a trace that are replayed at most; 0 is all."""
 
 
 class Ask(NamedTuple):
@@ -67,7 +67,7 @@ def peer_side(name: str, arguments: Any) -> Iterator[Side]:
     async def sit() -> AsyncIterator[Seat]:
         yield VsCode(HfSource(model), arguments.ask_ms / 1000)
 
-    yield Side("hf", sit, None, arguments.hf_keys)
+    yield Side("hf", sit)
 
 
 @contextmanager

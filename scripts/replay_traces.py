@@ -258,6 +258,14 @@ def timed(trace: Trace, seconds: float = 0.0, longest_gap: float = 0.0) -> Trace
     return replace(trace, steps=tuple(steps))
 
 
+def first_keys(trace: Trace, most: int) -> Trace:
+    """The trace up to its `most`th typed key; 0 is all of it."""
+    if not most:
+        return trace
+    typed = [number for number, step in enumerate(trace.steps, 1) if step.typed]
+    return replace(trace, steps=trace.steps[: typed[most - 1]]) if len(typed) >= most else trace
+
+
 # -- what comes next ------------------------------------------------------------------------------
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import replay_metrics as metrics
 from hand_made import events, typed, write
+from replay_bridge import BridgeSource
 from replay_editor import VsCode, type_trace
-from replay_ours import BridgeSource, DaemonSource
+from replay_ours import DaemonSource
 from replay_traces import Moment, Step, Trace, read, timed
 
 from daemon_world import in_process, world
