@@ -99,7 +99,10 @@ async def test_an_editor_cancels_before_it_tells_the_change_and_asks_for_the_new
     assert source.told == ["open", *first, "cancel", *second, "cancel", "close"]
 
 
-async def test_keys_faster_than_the_editor_asks_are_one_request(tmp_path: Path) -> None:
+async def test_keys_faster_than_the_editor_asks_are_one_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay_editor.LAST_S", 0.2)
     source = Slow()
     trace = typed(tmp_path, "", "abcd", every_ms=1)
     await type_trace(trace, VsCode(source, ask_s=0.05))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import replay_metrics as metrics
-from hand_made import typed
+from hand_made import events, typed, write
 from replay_account import Account, merged
 from replay_screen import Screen, Suggestion
-from replay_traces import Trace, desk
+from replay_traces import Trace, desk, read
 
 from completiond.protocol import messages as m
 
@@ -74,6 +74,15 @@ def test_what_is_typed_through_has_been_seen_since_it_first_came(tmp_path: Path)
     # Seen since 50 ms, so taken before the third key (300 ms), which spares the last three.
     assert [bool(key.taken) for key in keys] == [False, True, True, True, True, True, False]
     assert metrics.saved(keys) == 5
+
+
+def test_a_line_may_be_taken_behind_a_step_that_is_no_key(tmp_path: Path) -> None:
+    keys = events("x", 0)
+    keys += [{"t_ms": 300, "offset": 0, "delete": "x", "insert": "", "kind": "fix"}]
+    keys += events("abc", 0, start_ms=600)
+    trace = read(write(tmp_path, "", keys))
+    found = judged(trace, {1: (0.1, Suggestion("abc"))})
+    assert metrics.saved(found) == 3 and metrics.figures([found])["keys"] == 4
 
 
 def test_a_key_is_spared_once(tmp_path: Path) -> None:
