@@ -177,6 +177,9 @@ class BridgeSource:
             item["insertText"], replaced, origin, ran.prefilled if ran and asked else 0
         )
 
+    def shown(self) -> None:
+        pass  # LSP has no word for it
+
     async def close(self) -> None:
         self.cancel()
         for uri in self._open:

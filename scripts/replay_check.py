@@ -28,7 +28,7 @@ from completiond.daemon import Daemon
 from completiond.engine.door import ProcessEngine, Start
 from completiond.engine.job import Done, Job
 from completiond.engine.model_core import ModelCore
-from completiond.flights import Answer, Flight, Flights, Prompts, Tell, Work, prompts_of
+from completiond.flights import Answer, Flight, Flights, Tell, Work, _key, prompts_of
 from completiond.model.kv_cache import Slot
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping
@@ -41,54 +41,57 @@ FRESH = "fresh"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An answer that the daemon gave, and the run whose text it is."""
+    """An answer that the daemon gave, the run whose text it is, and the prompt of its own key."""
 
     snapshot: Snapshot
     how: str
     shown: str
     built: Built
     ids: tuple[int, ...]
+    prompt: Built
 
 
-class Watched(Flights):
-    """The daemon's own, which also notes how each first candidate came about."""
+class Watch:
+    """Stands in front of a daemon's flights, and notes how each first candidate came about."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(self, flights: Flights) -> None:
         self.given: list[Given] = []
-        self._runs: dict[tuple[str, str], tuple[Built, tuple[int, ...]]] = {}
+        self._flights = flights
+        self._runs: dict[tuple[str, str], tuple[Flight, tuple[int, ...]]] = {}
+        self._answer, self._remember = flights.answer, flights._remember
+        flights.answer = self.answer  # type: ignore[method-assign]
+        flights._remember = self.remember  # type: ignore[method-assign]
 
     async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
         before = work.buffer.flight
-        found = work.buffer.answers.find(work.ticket.snapshot, _key_of(work))
-        answer = await super().answer(work, candidate, tell)
+        found = work.buffer.answers.find(work.ticket.snapshot, _key(work, 0))
+        answer = await self._answer(work, candidate, tell)
         flight = work.buffer.flight
         if not answer.outcome.passes and found is not None:
             at = found.answer.snapshot
             self._note(work, "reuse", answer, *self._runs[at.before, at.after])
-        elif flight is not None and not flight.run.over:
-            pass  # it was replaced while we waited
-        elif flight is not None and answer.outcome.ids:
+        elif flight is not None and flight.run.over and answer.outcome.ids:
             how = "join" if flight is before else "hint" if flight.run.job.hint else FRESH
-            self._note(work, how, answer, flight.built, tuple(answer.outcome.ids))
+            self._note(work, how, answer, flight, tuple(answer.outcome.ids))
         return answer
 
+    def remember(self, flight: Flight, outcome: Outcome) -> None:
+        if outcome is not None:
+            at = flight.snapshot
+            self._runs[at.before, at.after] = flight, tuple(outcome.ids)
+        self._remember(flight, outcome)
+
     def _note(
-        self, work: Work, how: str, answer: Answer, built: Built, ids: tuple[int, ...]
+        self, work: Work, how: str, answer: Answer, flight: Flight, ids: tuple[int, ...]
     ) -> None:
-        if answer.shown:
-            self.given.append(Given(work.ticket.snapshot, how, answer.shown, built, ids))
-
-    def _remember(self, flight: Flight, outcome: Outcome) -> None:
-        at = flight.snapshot
-        self._runs[at.before, at.after] = flight.built, tuple(outcome.ids)
-        super()._remember(flight, outcome)
-
-
-def _key_of(work: Work) -> Any:
-    from completiond.flights import _key
-
-    return _key(work, 0)
+        if not answer.shown:
+            return
+        now, prompt = work.ticket.snapshot, flight.built
+        if flight.snapshot is not now:
+            # What would have been asked here, the anchor staying where that run has it.
+            buffer = replace(work.buffer, flight=flight)
+            prompt = self._flights._build(replace(work, buffer=buffer, built=None))
+        self.given.append(Given(now, how, answer.shown, flight.built, ids, prompt))
 
 
 # -- typing ---------------------------------------------------------------------------------------
@@ -147,17 +150,16 @@ async def _typed(
             reader = asyncio.create_task(daemon.serve())
             await daemon.open(partial(prompts_of, settings, start))
             assert daemon._flights is not None, "an open daemon has its flights"
-            watched = Watched(engine, daemon._flights._prompts, daemon._taken)
-            daemon._flights = watched
+            watch = Watch(daemon._flights)
             try:
                 async with DaemonSource(listener.endpoint) as source:
                     for trace in traces:
                         await type_trace(trace, VsCode(source), speed)
-                        print(f"{trace.name}: {len(watched.given)}", file=sys.stderr, flush=True)
+                        print(f"{trace.name}: {len(watch.given)}", file=sys.stderr, flush=True)
             finally:
                 reader.cancel()
                 await daemon.close()
-    return watched.given
+    return watch.given
 
 
 # -- again ----------------------------------------------------------------------------------------
@@ -173,25 +175,21 @@ class Again:
     """
 
     def __init__(self, settings: config.Config, start: Start, noise: float) -> None:
-        self._settings = settings
         self._noise = noise
         plain = replace(start, config=asdict(settings))
         self._core, self._rules = engine_process.load(asdict(plain))
-        self._prompts: Prompts = prompts_of(settings, start)
+        self._tokenizer = prompts_of(settings, start).tokenizer
 
     def verdict(self, number: int, given: Given) -> str:
-        limit = self._settings.completion.max_tokens
-        built = self._prompts.builder.build(
-            given.snapshot, max_tokens=limit, kept=given.built.prefix
-        )
-        ids, reason = self._run(number, built)
-        text = stopping.trim(self._prompts.tokenizer.decode(ids), built.stop, reason)
+        ids, reason = self._run(number, given.prompt)
+        said = self._tokenizer.decode(ids)
+        text = stopping.trim(said, given.prompt.stop, reason)
         shown, _ = clean(text, given.snapshot)
         if shown == given.shown:
             return "equal"
         if shown.startswith(given.shown) or given.shown.startswith(shown):
             return "cut"
-        found = self._class(built, ids, given)
+        found = self._class(ids, given)
         print(
             f"{found} ({given.how}): given {given.shown!r:.70} computed {shown!r:.70}",
             file=sys.stderr,
@@ -219,14 +217,14 @@ class Again:
         assert isinstance(self._core, ModelCore), "a check needs a real model"
         return self._core
 
-    def _class(self, built: Built, ids: list[int], given: Given) -> str:
+    def _class(self, ids: list[int], given: Given) -> str:
         ours = [*given.built.prompt.ids, *given.ids]
-        fresh = [*built.prompt.ids, *ids]
+        fresh = [*given.prompt.prompt.ids, *ids]
         at, found = parting(
             ours,
             fresh,
-            typed=_typed_from(built),
-            prompts=max(len(given.built.prompt.ids), len(built.prompt.ids)),
+            typed=_typed_from(given.prompt),
+            prompts=max(len(given.built.prompt.ids), len(given.prompt.prompt.ids)),
         )
         if found != "said":
             return found

@@ -32,6 +32,9 @@ class Source(Protocol):
         """End what is being asked, before the editor's text changes."""
 
     async def ask(self, moment: Moment) -> Suggestion | None: ...
+    def shown(self) -> None:
+        """The last answer has been drawn."""
+
     async def close(self) -> None: ...
 
 
@@ -100,6 +103,8 @@ class VsCode:
             if suggestion is None or not suggestion.free:
                 self.waits.append(time.perf_counter() - asked)
         self.screen.show(suggestion, time.perf_counter())
+        if suggestion is not None:
+            self.source.shown()
 
     async def answer(self, new: Moment) -> Suggestion | None:
         return await self.source.ask(new)

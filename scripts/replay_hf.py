@@ -107,5 +107,8 @@ class HfSource:
         self._stop = stop = threading.Event()
         return await asyncio.to_thread(self._model.answer, moment, stop)
 
+    def shown(self) -> None:
+        pass
+
     async def close(self) -> None:
         self.cancel()

@@ -182,6 +182,9 @@ def wire_figures(account: Account, engine: Counter[str]) -> dict[str, Any]:
     """What only our side tells. `engine` are the differences of its counters over the replay."""
     runs = account.runs()
     superseded, used = account.superseded()
+    if engine["daemon superseded runs"]:  # which also knows the uses of runs that have ended since
+        superseded = engine["daemon superseded runs"]
+        used = engine["daemon joined"] + engine["daemon superseded hits"]
     freed, queued = account.freed(), account.queued()
     after = [float(ack.tokens_after) for ack in freed]
     return prefill_figures(account) | {
@@ -196,6 +199,9 @@ def wire_figures(account: Account, engine: Counter[str]) -> dict[str, Any]:
         "tokens_of_queued": sum(ack.tokens_after for ack in queued),
         "superseded_running": superseded,
         "superseded_used_share": share(used, superseded),
+        "prefetch_runs": engine["daemon prefetch runs"],
+        "prefetch_hits": engine["daemon prefetch hits"],
+        "prefetch_tokens": engine["daemon prefetch tokens"],
         "recycled_tokens": account.accepted["recycled"],
         "failures": dict(account.failures),
     }

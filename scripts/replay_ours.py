@@ -41,6 +41,7 @@ class DaemonSource:
         self._client = _Heard(endpoint, client="replay")
         self._client.account = self.account
         self._trace = ""
+        self._answered = 0
         self._asking: tuple[int, Moment] | None = None
         self._superseded: tuple[int, Moment] | None = None
 
@@ -104,9 +105,13 @@ class DaemonSource:
                 self._asking = None
         if not reply.candidates:
             return None
+        self._answered = ident
         best, ran = reply.candidates[0], self.account.answers[ident]
         origin = "pass" if ran.passes else "reuse"
         return Suggestion(best.text, best.replace, origin, ran.prefilled)
+
+    def shown(self) -> None:
+        self._client.feedback(m.Feedback(self._answered, "shown"))
 
     async def close(self) -> None:
         self.cancel()

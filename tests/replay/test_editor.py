@@ -84,6 +84,9 @@ class Slow:
         self.told.append(f"ask {moment.cursor}")
         await asyncio.sleep(30)
 
+    def shown(self) -> None:
+        self.told.append("shown")
+
     async def close(self) -> None:
         self.told.append("close")
 

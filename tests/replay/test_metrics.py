@@ -166,6 +166,12 @@ def test_a_superseded_run_that_the_next_key_contradicts_was_not_used() -> None:
     assert [ack.free_ms for ack in made.freed()] == [20.0]
 
 
+def test_a_daemon_that_counts_the_uses_of_superseded_runs_is_believed() -> None:
+    counts = {"daemon superseded runs": 4, "daemon joined": 1, "daemon superseded hits": 2}
+    found = metrics.wire_figures(account(), Counter(counts))
+    assert (found["superseded_running"], found["superseded_used_share"]) == (4, 0.75)
+
+
 def test_accounts_of_clients_that_count_alike_do_not_mix() -> None:
     both = merged([account(reply(1, 1, 5)), account(reply(1, 2, 7))])
     assert [run.prefilled for run in both.runs()] == [5, 7]
