@@ -31,7 +31,8 @@ class Acks:
     def tell(self, flight: Flight, outcome: Outcome | None) -> None:
         """The device is free of the run, or (no outcome) works on it for another request."""
         was: m.CancelWas = "queued" if outcome and not outcome.passes else "running"
-        tokens = outcome.tokens_after_cancel if outcome else 0
-        free_ms = outcome.cancel_to_free_ns / 1e6 if outcome else 0.0
+        done = outcome or Outcome()
+        free_ms = done.cancel_to_free_ns / 1e6
         for client, ident in self._owed.pop(flight, ()):
-            self._send(client, m.Cancelled(ident, was, tokens, free_ms))
+            cost = done.tokens_after_cancel, free_ms, done.passes, done.prefilled
+            self._send(client, m.Cancelled(ident, was, *cost))

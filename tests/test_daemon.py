@@ -118,6 +118,7 @@ async def test_cancel_answers_at_once_and_is_acknowledged_when_the_device_is_fre
         ack = await client.next(m.Cancelled)
         assert (ack.was, ack.tokens_after <= 1) == ("running", True)
         assert ack.free_ms < 1000
+        assert ack.passes >= 1 and ack.prefilled >= 1
 
 
 async def test_a_cancelled_request_in_the_queue_never_computes(tmp_path):

@@ -154,6 +154,8 @@ class Cancelled:
     was: CancelWas
     tokens_after: int = 0
     free_ms: float = 0.0
+    passes: int = 0
+    prefilled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ EVERY: list[m.Message] = [
         {"lookup": 4}, {"lookup": 2},
     ),
     m.Failure(7, "overloaded", "Too much at once."),
-    m.Cancelled(7, "running", 1, 2.5),
+    m.Cancelled(7, "running", 1, 2.5, 3, 40),
     m.Ping(),
     m.Status(9, "ready", "model", "cpu", 1.5, 1, 2, 3, {"passes": 4, "kernel": "int8"}),
 ]  # fmt: skip
