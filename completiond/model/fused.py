@@ -19,6 +19,7 @@ from torch.nn.functional import embedding, rms_norm, silu
 from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.footprint import forget_mapped
 from completiond.model.attention import Pack
+from completiond.model.balance import Dimensions, Trial, column_scales
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, Product, product
 
@@ -37,18 +38,9 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Dimensions):
     """The numbers of config.json that the pass needs."""
 
-    layers: int
-    heads: int
-    kv_heads: int
-    width: int
-    hidden: int
-    feed: int
-    vocab: int
-    eps: float
-    theta: float
     window: int | None
     tied: bool
 
@@ -100,10 +92,12 @@ class FusedDecoder:
         read = _Weights(directory)
         table = (shape.vocab, shape.hidden)
         self._table = read("model.embed_tokens.weight", *table)  # mapped: few rows are ever used
-        self._layers = [self._read_layer(read, f"model.layers.{i}") for i in range(shape.layers)]
-        self._norm = read("model.norm.weight", shape.hidden).float()
+        seen = list(Trial(read, shape).magnitudes()) if kernel == "int8" else None
+        self._layers = [self._read_layer(read, i, seen) for i in range(shape.layers)]
         head = self._table if shape.tied else read("lm_head.weight", *table)
-        self._head = product(head, kernel)
+        norm = read("model.norm.weight", shape.hidden)
+        self._norm = norm.float()
+        self._head_norm, self._head = self._balanced(norm, head, seen[-1] if seen else None)
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
         read.let_go()
@@ -123,7 +117,7 @@ class FusedDecoder:
             hidden[len(self._layers)] = self._normed(x, self._norm)
         if not len(rows):
             return x.new_empty(0, self.vocab_size), hidden
-        return self._head(self._normed(x[rows], self._norm)), hidden
+        return self._head(self._normed(x[rows], self._head_norm)), hidden
 
     def _attend(
         self, layer: Layer, index: int, x: Tensor, turn: tuple[Tensor, Tensor], pack: Pack
@@ -157,8 +151,18 @@ class FusedDecoder:
         angles = torch.cat([angles, angles], -1)
         return angles.cos(), angles.sin()
 
-    def _read_layer(self, read: "_Weights", name: str) -> Layer:
-        s, attention, feed = self.shape, f"{name}.self_attn", f"{name}.mlp"
+    def _balanced(
+        self, norm: Tensor, weight: Tensor, seen: Tensor | None
+    ) -> tuple[Tensor, Product]:
+        """A norm's weight and the product behind it; int8 shares the norm's outliers."""
+        if seen is None:
+            return norm.float(), product(weight, self.kernel)
+        scales = column_scales(seen, weight)
+        return norm.float() / scales, product(weight, self.kernel, scales)
+
+    def _read_layer(self, read: "_Weights", index: int, seen: Sequence[Tensor] | None) -> Layer:
+        s, name = self.shape, f"model.layers.{index}"
+        attention, feed = f"{name}.self_attn", f"{name}.mlp"
         rows = {"q": s.heads * s.width, "k": s.kv_heads * s.width, "v": s.kv_heads * s.width}
         qkv = [read(f"{attention}.{p}_proj.weight", n, s.hidden) for p, n in rows.items()]
         biases = [f"{attention}.{p}_proj.bias" for p in rows]
@@ -166,13 +170,19 @@ class FusedDecoder:
         if biases[0] in read:
             bias = torch.cat([read(b, n) for b, n in zip(biases, rows.values(), strict=True)])
         gate_up = [read(f"{feed}.{p}_proj.weight", s.feed, s.hidden) for p in ("gate", "up")]
+        norms = [
+            read(f"{name}.{p}_layernorm.weight", s.hidden) for p in ("input", "post_attention")
+        ]
+        before, behind = seen[2 * index : 2 * index + 2] if seen else (None, None)
+        attention_norm, packed_qkv = self._balanced(norms[0], torch.cat(qkv), before)
+        feed_norm, packed_gate_up = self._balanced(norms[1], torch.cat(gate_up), behind)
         return Layer(
-            attention_norm=read(f"{name}.input_layernorm.weight", s.hidden).float(),
-            qkv=product(torch.cat(qkv), self.kernel),
+            attention_norm=attention_norm,
+            qkv=packed_qkv,
             qkv_bias=None if bias is None else bias.float(),
             out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self.kernel),
-            feed_norm=read(f"{name}.post_attention_layernorm.weight", s.hidden).float(),
-            gate_up=product(torch.cat(gate_up), self.kernel),
+            feed_norm=feed_norm,
+            gate_up=packed_gate_up,
             down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self.kernel),
         )
 

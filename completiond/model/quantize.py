@@ -31,8 +31,10 @@ def choose_kernel(wanted: str) -> Kernel:
     return "bf16" if torch.cpu._is_avx512_bf16_supported() else "fp32"
 
 
-def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """[out, in] → int8 values [out, in] and scales [out] double, so that weight ≈ values · scale.
+
+    With `columns` [in], of the weight with its columns multiplied by them.
 
     In blocks, so that the float copies stay small and their memory is used again.
     """
@@ -41,6 +43,8 @@ def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     step = max(1, BLOCK // weight.shape[1])
     for start in range(0, len(weight), step):
         block = weight[start : start + step].to(torch.float32, copy=True)
+        if columns is not None:
+            block *= columns
         size = block.abs().amax(1).div_(127).clamp_min_(TINY)
         values[start : start + step] = block.div_(size[:, None]).round_()
         scales[start : start + step] = size
@@ -50,8 +54,8 @@ def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 class PackedInt8:
     """A weight [out, in] packed for int8 products, and how to multiply rows by it."""
 
-    def __init__(self, weight: Tensor) -> None:
-        values, scales = quantize_rows(weight)
+    def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
+        values, scales = quantize_rows(weight, columns)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
@@ -67,10 +71,11 @@ class PackedInt8:
         return product.mul_(size)
 
 
-def product(weight: Tensor, kernel: Kernel) -> Product:
-    """x [N, in] float → x · weightᵀ [N, out] float."""
+def product(weight: Tensor, kernel: Kernel, columns: Tensor | None = None) -> Product:
+    """x [N, in] float → x · weightᵀ [N, out] float; with `columns` only int8 can balance."""
     if kernel == "int8":
-        return PackedInt8(weight)
+        return PackedInt8(weight, columns)
+    assert columns is None, "there is nothing to balance where nothing is quantized"
     if kernel == "bf16":
         half = weight.to(torch.bfloat16, copy=True)
         return lambda x: linear(x.bfloat16(), half).float()
