@@ -5,6 +5,7 @@ wire    the daemon without a model: round trips, requests a second, memory over 
 cancel  from a cancel to a device that is free
 pass    milliseconds of a pass by rows, beside transformers' own modules
 decode  plain decoding against transformers' generate, in turns
+quality a kernel's answers against another kernel's: agreement, exact matches, divergence
 """
 
 import argparse
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 
 import bench_cancel
 import bench_decode
+import bench_quality
 import zmq
 
 from completiond.protocol import codec
@@ -36,6 +38,7 @@ def main() -> None:
     bench_cancel.add_cancel(commands)
     bench_decode.add_pass(commands)
     bench_decode.add_decode(commands)
+    bench_quality.add_quality(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))
