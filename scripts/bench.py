@@ -8,6 +8,7 @@ gguf    fetch a model's GGUF file, for llama.cpp
 decode  plain decoding against transformers' generate, in turns
 draft   microseconds a step and bytes of each model-free drafter
 simulate  tokens a pass of model-free drafts on human text, without a model
+quality a kernel's answers against another kernel's: agreement, exact matches, divergence
 """
 
 import argparse
@@ -28,6 +29,7 @@ import bench_cancel
 import bench_decode
 import bench_draft
 import bench_pass
+import bench_quality
 import bench_simulate
 import zmq
 
@@ -45,6 +47,7 @@ def main() -> None:
     bench_decode.add_decode(commands)
     bench_draft.add_draft(commands)
     bench_simulate.add_simulate(commands)
+    bench_quality.add_quality(commands)
     arguments = parser.parse_args()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))

@@ -37,8 +37,10 @@ def kv_dtype(kernel: Kernel) -> torch.dtype:
     return torch.bfloat16 if halves else torch.float32
 
 
-def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """[out, in] → int8 values [out, in] and scales [out] double, so that weight ≈ values · scale.
+
+    With `columns` [in], of the weight with its columns multiplied by them.
 
     In blocks, so that the float copies stay small and their memory is used again.
     """
@@ -47,6 +49,8 @@ def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     step = max(1, BLOCK // weight.shape[1])
     for start in range(0, len(weight), step):
         block = weight[start : start + step].to(torch.float32, copy=True)
+        if columns is not None:
+            block *= columns
         size = block.abs().amax(1).div_(127).clamp_min_(TINY)
         values[start : start + step] = block.div_(size[:, None]).round_()
         scales[start : start + step] = size
@@ -56,8 +60,8 @@ def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 class PackedInt8:
     """A weight [out, in] packed for int8 products, and how to multiply rows by it."""
 
-    def __init__(self, weight: Tensor) -> None:
-        values, scales = quantize_rows(weight)
+    def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
+        values, scales = quantize_rows(weight, columns)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
@@ -86,10 +90,11 @@ class PlainProduct:
         return linear(scaled.to(self._weight.dtype), self._weight).float()
 
 
-def product(weight: Tensor, kernel: Kernel) -> Product:
-    """The weight [out, in], packed for `kernel`."""
+def product(weight: Tensor, kernel: Kernel, columns: Tensor | None = None) -> Product:
+    """The weight [out, in], packed for `kernel`; with `columns` [in] only int8 can balance."""
     if kernel == "int8":
-        return PackedInt8(weight)
+        return PackedInt8(weight, columns)
+    assert columns is None, "there is nothing to balance where nothing is quantized"
     return PlainProduct(weight, torch.bfloat16 if kernel == "bf16" else torch.float32)
 
 
