@@ -6,12 +6,14 @@ distributions to the rejection sampler instead (Leviathan et al., arXiv:2211.171
 """
 
 import torch
+from torch import Tensor
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 from completiond.errors import Overloaded
 from completiond.model import sampling
-from completiond.model.kv_cache import KVCache, Slot
+from completiond.model.drawing import Row, Rows, draw_rows
+from completiond.model.kv_cache import Slot
 from completiond.model.runner import Runner
 
 INDEPENDENT = 3
@@ -25,7 +27,7 @@ class SmallModel:
         self, runner: Runner, budget: int, *, chunk: int = 64, rejection: bool = False
     ) -> None:
         self.runner = runner
-        self.cache = KVCache(runner.kv, budget)
+        self.cache = runner.cache(budget)
         self._chunk = chunk
         self._rejection = rejection
 
@@ -57,12 +59,9 @@ class SmallModel:
             allowed = self._allowed(context, ids)
             if allowed is not None and not len(allowed):
                 break  # all that may follow is outside this model's vocabulary
-            logits = self.runner.prefill(slot, ids[len(slot) :])
-            logits = sampling.process(logits, context.sampling, allowed)
-            stream = INDEPENDENT if self._rejection else sampling.DRAW
-            token = sampling.draw(logits, context.sampling, len(ids), stream)
-            row = sampling.probabilities(logits)
-            path *= float(row[token])
+            how = Row(context.sampling, len(ids), allowed)
+            token, chance, row = self._drawn(how, self.runner.prefill(slot, ids[len(slot) :]))
+            path *= chance
             ids.append(token)
             probs.append(path)
             rows.append(row)
@@ -73,11 +72,20 @@ class SmallModel:
         n = len(drafted)
         return Draft(drafted, tuple(range(-1, n - 1)), tuple(probs), (self.name,) * n, q)
 
+    def _drawn(self, how: Row, logits: Tensor) -> tuple[int, float, Tensor]:
+        """A token, its probability and the distribution [V]; waits for the device once."""
+        device, stream = logits.device, INDEPENDENT if self._rejection else sampling.DRAW
+        processed = Rows([how], self.runner.vocab_size, device).processed(logits[None])
+        token = draw_rows(processed, how.sampling, torch.tensor([how.position]).to(device), stream)
+        row = sampling.probabilities(processed[0])
+        drawn, chance = torch.cat([token.double(), row.index_select(0, token)]).tolist()
+        return int(drawn), chance, row
+
     def _scored(self, context: DraftContext) -> bool:
         """Greedy drafts are point masses: their q is not what was sampled from."""
         return self._rejection and context.sampling.temperature > 0
 
-    def _allowed(self, context: DraftContext, ids: list[int]) -> torch.Tensor | None:
+    def _allowed(self, context: DraftContext, ids: list[int]) -> Tensor | None:
         """The ids of this model's vocabulary that may follow; None when every id may."""
         allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
         return sampling.index_of(allowed, self.runner.vocab_size)
