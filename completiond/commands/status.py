@@ -72,6 +72,7 @@ def _show(found: m.Status) -> None:
             ("requests", _requests(found)),
             ("passes", _passes(engine)),
             ("KV cache", _kv(engine)),
+            ("memory", " ".join(engine.get("notes", ()))),
         ]
     )
 

@@ -13,8 +13,9 @@ from safetensors import SafetensorError
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
 from completiond.model.fused import FusedDecoder, fusable
+from completiond.model.graphs import CudaCapture, GraphRunner
 from completiond.model.quantize import Kernel, choose_kernel
-from completiond.model.runner import Decoder
+from completiond.model.runner import Decoder, Runner
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -35,6 +36,20 @@ def choose_device(wanted: str) -> torch.device:
             "Use --cpu, or a number that `completiond doctor` lists."
         )
     return device
+
+
+def load_runner(
+    directory: Path, vocab_size: int, device: torch.device, *, kernel: str, graphs: int
+) -> Runner:
+    """The model of `directory` behind its passes: as they come on a CPU, recorded on a GPU."""
+    if device.type == "cpu":
+        return Runner(load_decoder(directory, device, kernel), vocab_size)
+    with _explained(directory, device):
+        from completiond.model.library import load_library
+
+        decoder = load_library(directory, device, "bf16")
+        capture = CudaCapture(device)
+        return GraphRunner(decoder, vocab_size, capture=capture, most=graphs)
 
 
 def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") -> Decoder:
