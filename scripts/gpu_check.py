@@ -29,6 +29,7 @@ from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.engine.worker import Loaded, Worker
+from completiond.model import mixer
 from completiond.model.attention import Segment
 from completiond.model.graphs import WIDTHS, CudaCapture, GraphRunner, plain
 from completiond.model.kv_cache import KVCache, Slot
@@ -137,6 +138,8 @@ class _Model:
             )
         self.device, self.tiny = device, tiny
         self.decoder = LibraryDecoder(model.eval(), str(dtype).removeprefix("torch."))
+        on_gpu = device.type == "cuda"
+        self.mixer = mixer.choose(self.decoder.kv) if on_gpu else mixer.Gathered
         self.vocabulary = int(config.vocab_size)
         self.parameters = sum(p.numel() for p in model.parameters())
         table = 0 if config.tie_word_embeddings else self.vocabulary * config.hidden_size
@@ -144,13 +147,15 @@ class _Model:
 
     def runner(self, most: int = 64) -> GraphRunner:
         capture = CudaCapture(self.device) if self.device.type == "cuda" else plain
-        return GraphRunner(self.decoder, self.vocabulary, capture=capture, most=most)
+        how: dict[str, Any] = {"capture": capture, "mixer": self.mixer}
+        return GraphRunner(self.decoder, self.vocabulary, most=most, **how)
 
     def check(self, scale: Scale, copy_rate: float, end: float) -> dict[str, Any]:
         tokens = max(scale.contexts) + 2 * max(WIDTHS)
         recorded, eager = self.runner(), self.runner(0)
         budget = (tokens + 64) * self.decoder.kv.token_bytes
-        found: dict[str, Any] = {"parameters": self.parameters}
+        mixes = "copied" if self.mixer is mixer.Gathered else "kernel"
+        found: dict[str, Any] = {"parameters": self.parameters, "attention": mixes}
         found |= self._times(recorded, eager, budget, (scale, copy_rate, end))
         parts = {"speculation": self._speculation, "cancel": self._cancel}
         for name, part in parts.items():

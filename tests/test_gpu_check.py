@@ -1,4 +1,4 @@
-"""scripts/gpu_check.py runs from end to end where there is no GPU, so that it runs where there is."""
+"""scripts/gpu_check.py runs to its end where there is no GPU, so that it runs where there is."""
 
 import json
 import os

@@ -7,11 +7,13 @@ elsewhere. Never touches the network, never runs code or reads pickles from a ch
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
+from completiond.model import mixer
 from completiond.model.fused import FusedDecoder, fusable
 from completiond.model.graphs import CudaCapture, GraphRunner
 from completiond.model.quantize import Kernel, choose_kernel
@@ -48,8 +50,8 @@ def load_runner(
         from completiond.model.library import load_library
 
         decoder = load_library(directory, device, "bf16")
-        capture = CudaCapture(device)
-        return GraphRunner(decoder, vocab_size, capture=capture, most=graphs)
+        how: dict[str, Any] = {"capture": CudaCapture(device), "mixer": mixer.choose(decoder.kv)}
+        return GraphRunner(decoder, vocab_size, most=graphs, **how)
 
 
 def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") -> Decoder:
