@@ -211,12 +211,13 @@ class _Model:
 
     # -- speculation ------------------------------------------------------------------------------
 
-    def _core(self, *drafters: Any) -> ModelCore:
+    def _core(self, *drafters: Any, rows: int = 0) -> ModelCore:
+        """With passes of `rows`, or of what fits the time that the engine aims for."""
         runner = self.runner()
         cache: KVCache = runner.cache(6 * 1024 * self.decoder.kv.token_bytes)
         trial = load.time_passes(runner, cache)
-        target_ms = max(load.SHORT_MS, load.LARGE_PASS * trial[1])
-        size = PassSize(target_ms, load.first_guess(trial, target_ms))
+        target_ms = 1e9 if rows else max(load.SHORT_MS, load.LARGE_PASS * trial[1])
+        size = PassSize(target_ms, rows or load.first_guess(trial, target_ms))
         return ModelCore(Decoding(runner, drafters, 7), cache, size, context=4096)
 
     def _speculation(self, scale: Scale) -> dict[str, Any]:
@@ -225,7 +226,7 @@ class _Model:
         In bf16 a pass of another width rounds differently, so an answer may part where the two
         best tokens are close: the gap there is reported.
         """
-        alone, drafting = self._core(), self._core(Recycled(), Lookup())
+        alone, drafting = self._core(rows=256), self._core(Recycled(), Lookup(), rows=256)
         same, passes, gaps = 0, 0, []
         for number in range(scale.prompts):
             prompt = tuple(self.ids(scale.contexts[0] // 2, 100 + number))

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 SCRIPT = Path(__file__).parent.parent / "scripts" / "gpu_check.py"
 WIDTHS = ["1", "2", "4", "8", "16", "32", "64"]
 
@@ -33,3 +36,16 @@ def test_without_a_gpu_it_says_so_at_once() -> None:
         [sys.executable, str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=120
     )
     assert ran.returncode == 2 and "no GPU here" in ran.stderr
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_shape_is_recorded_and_agrees() -> None:
+    """Skipped where there is none: this part has not run yet."""
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    command = [sys.executable, str(SCRIPT), "--tiny"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert ran.returncode == 0, ran.stderr
+    for model in json.loads(ran.stdout.splitlines()[-1])["models"].values():
+        assert model["recordings"] >= len(WIDTHS) and model["not_recorded"] == 0
+        assert model["logits_differ"] < 0.1

@@ -18,6 +18,8 @@ from completiond.model.kv_cache import stepped
 
 CONTEXT_STEP = 64
 """Tokens by which a context that is not recorded is rounded up: fast kernels want whole tiles."""
+WIDE = 64
+"""Rows of a segment from which on copying its keys and values costs little beside the rest."""
 
 
 class Key(NamedTuple):
@@ -144,7 +146,8 @@ class Apiece:
         for segment in pack.segments:
             n = len(segment.ids)
             context = stepped(len(segment.slot) + n, CONTEXT_STEP)
-            frame = Frame(Key(n, 1, n, context), pool, mixer)
+            # Of a wide part the products are what costs, and torch's own are best at those.
+            frame = Frame(Key(n, 1, n, context), pool, mixer if n <= WIDE else Gathered)
             frame.fill(Pack([segment], pool.shape.dtype))
             self._frames.append(frame)
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from completiond.model import mixer
 from completiond.model.attention import Pack, Segment
 from completiond.model.block_pool import BLOCK, BlockPool
 from completiond.model.frame import Frame, Gathered, Key, Mix
@@ -20,6 +21,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from completiond.model.paged_kernel import PART, Paged
 
+pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")
 
 
@@ -85,3 +87,9 @@ trees = st.integers(1, 8).flatmap(
 def test_any_trees_of_any_segments(drawn: list[tuple[int, list[int]]], window: int) -> None:
     parts: list[tuple[int, list[int] | None, int]] = [(p, tree, len(tree)) for p, tree in drawn]
     check(parts, Key(32, 4, 16, 512), window, heads=2, groups=2, width=16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_it_is_taken_where_it_runs(dtype: torch.dtype) -> None:
+    kernel = mixer.choose(KVShape(2, 2, 16, dtype, CPU))
+    assert isinstance(kernel(), Paged)
