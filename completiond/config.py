@@ -62,8 +62,11 @@ class Engine:
     start)."""
     isa: str = "auto"
     """Most that is used of the CPU's instructions: `auto` (all), `vnni`, `avx512` or `avx2`."""
-    kv_mb: int = 512
-    """Budget of the KV cache, MiB; idle buffers are evicted first."""
+    kv_mb: int = 0
+    """Budget of the KV cache, MiB; idle buffers are evicted first. 0 means 512 on a processor, and
+    on a GPU what the weights leave."""
+    graphs: int = 32
+    """Shapes of passes that are kept recorded on a GPU; 0 means none."""
     pass_ms: float = 0.0
     """Aim for the longest pass, milliseconds; prefill is cut into chunks that fit it. 0 means 55,
     or two and a half times a pass of one token where that is more."""
@@ -201,10 +204,12 @@ _CHOICES = {
     ("engine", "speculation"): {"auto", "off", "lookup", "small_model"},
     ("completion", "layout"): {"line", "long", "cursor"},
 }
+_CHOSEN_AT_0 = {("engine", "kv_mb")}
 _RANGES = {
     ("model", "context"): (64, 1 << 20),
     ("engine", "threads"): (0, 1024),
     ("engine", "kv_mb"): (16, 1 << 20),
+    ("engine", "graphs"): (0, 1000),
     ("engine", "pass_ms"): (0.0, 10_000.0),
     ("engine", "draft_tokens"): (0, 64),
     ("serve", "queue"): (1, 100_000),
@@ -229,6 +234,6 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
             raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
     for (section, key), (low, high) in _RANGES.items():
         value = getattr(getattr(config, section), key)
-        if not low <= value <= high:
+        if not low <= value <= high and not (value == 0 and (section, key) in _CHOSEN_AT_0):
             raise ConfigError(f"{section}.{key} must be between {low} and {high}, not {value}.")
     return config

@@ -1,4 +1,7 @@
-"""What this process holds of the machine: resident memory and open files. Knows nothing of ours."""
+"""What this process holds of the machine, and what is left of it: memory and open files.
+
+Knows nothing of ours.
+"""
 
 import ctypes
 import mmap
@@ -20,6 +23,35 @@ def anonymous_bytes() -> int:
     except OSError:
         return 0
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
+
+
+def free_bytes() -> int:
+    """Memory that a process may still take, of the machine and of its group; 0 if unknown."""
+    free = 0
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    free = int(line.split()[1]) << 10
+    except OSError:
+        return 0
+    group = _group_bytes()
+    return free if group is None else min(free, group)
+
+
+def _group_bytes() -> int | None:
+    """What the control group of this process leaves it; None where it sets no limit."""
+    numbers = []
+    for name in ("max", "current"):
+        try:
+            with open(f"/sys/fs/cgroup/memory.{name}", encoding="ascii") as file:
+                text = file.read().strip()
+        except OSError:
+            return None
+        if text == "max":
+            return None
+        numbers.append(int(text))
+    return max(0, numbers[0] - numbers[1])
 
 
 def return_free_memory() -> None:

@@ -87,6 +87,7 @@ def _banner(ready: ReadyLike) -> None:
             ("speculation", ", ".join(info.get("drafters", ())) or "off"),
             ("passes", passes_line(info)),
             ("context", f"{info['context']} tokens"),
+            ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
             ("try", "completiond complete FILE:LINE:COL"),

@@ -73,6 +73,7 @@ def _show(found: m.Status) -> None:
             ("runs", _runs(engine)),
             ("passes", _passes(engine)),
             ("KV cache", _kv(engine)),
+            ("memory", " ".join(engine.get("notes", ()))),
         ]
     )
 

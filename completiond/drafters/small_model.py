@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 from completiond.errors import Overloaded
 from completiond.model import sampling
-from completiond.model.kv_cache import KVCache, Slot
+from completiond.model.drawing import Row, Rows, draw_rows
+from completiond.model.kv_cache import Slot
 from completiond.model.runner import Runner
 
 INDEPENDENT = 3
@@ -28,7 +30,7 @@ class SmallModel:
         self, runner: Runner, budget: int, *, chunk: int = 64, rejection: bool = False
     ) -> None:
         self.runner = runner
-        self.cache = KVCache(runner.kv, budget)
+        self.cache = runner.cache(budget)
         self._chunk = chunk
         self._rejection = rejection
 
@@ -72,7 +74,7 @@ class DrawnChain(NamedTuple):
 
     ids: tuple[int, ...]
     probs: tuple[float, ...]
-    rows: list[torch.Tensor]
+    rows: list[Tensor]
 
 
 class Drawing(Protocol):
@@ -81,7 +83,7 @@ class Drawing(Protocol):
     @property
     def vocab_size(self) -> int: ...
 
-    def prefill(self, slot: Slot, ids: Sequence[int]) -> torch.Tensor:
+    def prefill(self, slot: Slot, ids: Sequence[int]) -> Tensor:
         """Store and commit a chain; the logits [V] after its last token."""
 
 
@@ -95,17 +97,26 @@ def draw_chain(
         allowed = _allowed(context, ids, model.vocab_size)
         if allowed is not None and not len(allowed):
             break  # all that may follow is outside this model's vocabulary
-        logits = sampling.process(model.prefill(slot, ids[len(slot) :]), context.sampling, allowed)
-        token = sampling.draw(logits, context.sampling, len(ids), stream)
-        row = sampling.probabilities(logits)
-        path *= float(row[token])
+        how = Row(context.sampling, len(ids), allowed)
+        token, chance, row = _drawn(how, model.prefill(slot, ids[len(slot) :]), stream)
+        path *= chance
         ids.append(token)
         probs.append(path)
         rows.append(row)
     return DrawnChain(tuple(ids[len(context.ids) :]), tuple(probs), rows)
 
 
-def _allowed(context: DraftContext, ids: list[int], vocab_size: int) -> torch.Tensor | None:
+def _drawn(how: Row, logits: Tensor, stream: int) -> tuple[int, float, Tensor]:
+    """A token, its probability and the distribution [V]; waits for the device once."""
+    device = logits.device
+    processed = Rows([how], len(logits), device).processed(logits[None])
+    token = draw_rows(processed, how.sampling, torch.tensor([how.position]).to(device), stream)
+    row = sampling.probabilities(processed[0])
+    drawn, chance = torch.cat([token.double(), row.index_select(0, token)]).tolist()
+    return int(drawn), chance, row
+
+
+def _allowed(context: DraftContext, ids: list[int], vocab_size: int) -> Tensor | None:
     """The ids of this model's vocabulary that may follow; None when every id may."""
     allowed = context.mask.allowed(ids[context.prompt :]) if context.mask else None
     return sampling.index_of(allowed, vocab_size)

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from completiond.core import CancelToken, Step
 from completiond.engine import scheduler
 from completiond.engine.decode import Decoding, Turn
@@ -155,7 +153,7 @@ class ModelCore:
         started = time.monotonic()
         try:
             steps = self.decoding.step(turns)
-        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as exc:
+        except (MemoryError, RuntimeError, CompletiondError) as exc:  # OutOfMemoryError is one
             return self._fail_pass(turns, exc)
         now = time.monotonic()
         self._account(turns, steps, (now - started) * 1000)

@@ -2,12 +2,14 @@
 
 Knows token ids and tensors; knows no model and no text. Rollback is a length change; a tree's
 accepted path is gathered to the front. Slots grow in steps and are evicted, longest idle first,
-when the byte budget is spent.
+when the byte budget is spent. Where the tensors lie is the storage's business: here each slot has
+its own, in block_pool.py all share one.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -33,19 +35,22 @@ class KVShape:
         return 2 * self.layers * self.heads * self.width * self.dtype.itemsize
 
 
-def _stepped(tokens: int) -> int:
-    return -(-tokens // GROWTH) * GROWTH
+def stepped(tokens: int, step: int) -> int:
+    """`tokens`, rounded up to whole steps."""
+    return -(-tokens // step) * step
 
 
 class Slot:
     """The cache of one sequence. `ids` are exactly the tokens whose keys and values are stored."""
+
+    step = GROWTH
 
     def __init__(self, shape: KVShape) -> None:
         self.shape = shape
         self.ids: list[int] = []
         self.reserved = 0  # tokens that a running job may still store here; 0: idle
         self.idle_since = 0  # nanoseconds of the monotonic clock
-        self._keys, self._values = self._storage(0)
+        self._keys, self._values = self._empty()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -57,7 +62,7 @@ class Slot:
     @property
     def bytes(self) -> int:
         """What it holds, or will hold once its job has filled what it reserved."""
-        return max(self.capacity, _stepped(self.reserved)) * self.shape.token_bytes
+        return max(self.capacity, stepped(self.reserved, self.step)) * self.shape.token_bytes
 
     @property
     def busy(self) -> bool:
@@ -72,7 +77,7 @@ class Slot:
         """Room for `tokens` more behind the current length."""
         need = len(self.ids) + tokens
         if need > self.capacity:
-            keys, values = self._storage(_stepped(need))
+            keys, values = self._storage(stepped(need, self.step))
             keys[..., : len(self.ids)] = self._keys[..., : len(self.ids)]
             values[:, :, : len(self.ids)] = self._values[:, :, : len(self.ids)]
             self._keys, self._values = keys, values
@@ -94,11 +99,8 @@ class Slot:
 
     def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
         """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""
-        start, n = len(self.ids), len(rows)
-        if list(rows) != list(range(n)):
-            index = torch.tensor(rows, device=self._values.device) + start
-            self._keys[..., start : start + n] = self._keys[..., index]
-            self._values[:, :, start : start + n] = self._values[:, :, index]
+        if list(rows) != list(range(len(rows))):
+            self._gather([len(self.ids) + row for row in rows])
         self.ids.extend(ids)
 
     def rewind(self, ids: Sequence[int]) -> int:
@@ -116,6 +118,19 @@ class Slot:
         seen = len(self.ids)
         return self._keys[layer, ..., :seen].transpose(1, 2), self._values[layer, :, :seen]
 
+    def discard(self) -> None:
+        """Give the storage back; the slot is not used any more."""
+
+    def _empty(self) -> tuple[Tensor, Tensor]:
+        return self._storage(0)
+
+    def _gather(self, places: Sequence[int]) -> None:
+        """Move what is stored at `places` to right behind the length, in that order."""
+        start, n = len(self.ids), len(places)
+        index = torch.tensor(places, device=self._values.device)
+        self._keys[..., start : start + n] = self._keys[..., index]
+        self._values[:, :, start : start + n] = self._values[:, :, index]
+
     @torch.inference_mode(False)  # a plain tensor may be written to in and out of inference mode
     def _storage(self, capacity: int) -> tuple[Tensor, Tensor]:
         """Keys [layers, heads, width, capacity], as a product with queries reads them, and values
@@ -126,12 +141,35 @@ class Slot:
         return keys, values
 
 
+class Storage(Protocol):
+    """Where slots come from, and how much there is for all of them."""
+
+    shape: KVShape
+    room: int  # bytes for keys and values
+    step: int  # tokens by which a slot grows
+
+    def slot(self) -> Slot: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A storage that gives each slot tensors of its own, which lie in one piece."""
+
+    shape: KVShape
+    room: int
+    step: int = GROWTH
+
+    def slot(self) -> Slot:
+        return Slot(self.shape)
+
+
 class KVCache:
     """All slots of one model under one budget in bytes."""
 
-    def __init__(self, shape: KVShape, budget: int) -> None:
+    def __init__(self, shape: KVShape, budget: int, storage: Storage | None = None) -> None:
         self.shape = shape
-        self.budget = budget
+        self.storage = storage or Apart(shape, budget)
+        self.budget = min(budget, self.storage.room)
         self.evicted = 0
         self._slots: dict[str, Slot] = {}
 
@@ -150,7 +188,7 @@ class KVCache:
         slot = self._slots.get(name)
         self._make_room(name, max(tokens, slot.capacity if slot else 0))
         if slot is None:
-            slot = self._slots[name] = Slot(self.shape)
+            slot = self._slots[name] = self.storage.slot()
         slot.reserved = tokens
         return slot
 
@@ -161,10 +199,10 @@ class KVCache:
     def forget(self, name: str) -> None:
         """Drop an idle slot; nothing happens if there is none."""
         if name in self._slots and not self._slots[name].busy:
-            del self._slots[name]
+            self._slots.pop(name).discard()
 
     def _make_room(self, name: str, tokens: int) -> None:
-        need = _stepped(tokens) * self.shape.token_bytes
+        need = stepped(tokens, self.storage.step) * self.shape.token_bytes
         others = {n: s for n, s in self._slots.items() if n != name}
         idle = {n: s for n, s in others.items() if not s.busy}
         free = self.budget - sum(s.bytes for s in others.values())
@@ -178,5 +216,6 @@ class KVCache:
         for other in sorted(idle, key=lambda n: idle[n].idle_since):
             if need <= free:
                 break
-            free += self._slots.pop(other).bytes
+            free += idle[other].bytes
+            self._slots.pop(other).discard()
             self.evicted += 1

@@ -1,7 +1,8 @@
 """Any causal language model that transformers knows, as a Decoder.
 
 The model code stays the library's: its attention interface hands queries, keys and values to the
-pass's Pack, and a mask function of the same name keeps the library from building masks.
+pass's Pack or frame, and a mask of four dimensions, which nobody reads, keeps the library from
+building masks and from looking at the positions for it, which would wait for the device.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.utils import logging as library_logging
 
 from completiond.errors import ModelCorrupt, ModelUnsupported
-from completiond.model.attention import Pack
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, kv_dtype, replace_linears
+from completiond.model.runner import Attends
 
 ATTENTION = "completiond"
 _NOT_OURS = ("softcap", "s_aux", "position_bias")
@@ -26,7 +27,7 @@ _NOT_OURS = ("softcap", "s_aux", "position_bias")
 
 
 def _attend(
-    module: Any, q: Tensor, k: Tensor, v: Tensor, mask: None, *, pack: Pack, **kwargs: Any
+    module: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, *, pack: Attends, **kwargs: Any
 ) -> tuple[Tensor, None]:
     """q [1, Hq, N, D] → [1, N, Hq, D], as the library's attention functions are called."""
     strange = [name for name in _NOT_OURS if kwargs.get(name) is not None]
@@ -55,6 +56,7 @@ class LibraryDecoder:
         embedding: Tensor = model.get_input_embeddings().weight  # type: ignore[assignment]
         self.layers: int = config.num_hidden_layers
         self.vocab_size: int = config.vocab_size
+        self._no_mask = torch.zeros(1, 1, 1, 1, dtype=embedding.dtype, device=embedding.device)
         self.kv = KVShape(
             layers=self.layers,
             heads=_kv_heads(config),
@@ -65,11 +67,12 @@ class LibraryDecoder:
         )
 
     def __call__(
-        self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]
+        self, ids: Tensor, positions: Tensor, pack: Attends, rows: Tensor, want: Sequence[int]
     ) -> tuple[Tensor, dict[int, Tensor]]:
         out = self.model(
             input_ids=ids[None],
             position_ids=positions[None],
+            attention_mask=self._no_mask,
             use_cache=False,
             logits_to_keep=rows,
             output_hidden_states=bool(want),

@@ -8,14 +8,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
-from completiond.model import kernels
+from completiond.model import kernels, mixer
 from completiond.model.fused import FusedDecoder, fusable
-from completiond.model.runner import Decoder
+from completiond.model.graphs import CudaCapture, GraphRunner
+from completiond.model.quantize import Kernel
+from completiond.model.runner import Decoder, Runner
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -38,6 +41,28 @@ def choose_device(wanted: str) -> torch.device:
     return device
 
 
+def load_runner(
+    directory: Path, vocab_size: int, device: torch.device, *, kernel: str, graphs: int
+) -> Runner:
+    """The model of `directory` behind its passes: as they come on a CPU, recorded on a GPU."""
+    if device.type == "cpu":
+        return Runner(load_decoder(directory, device, kernel), vocab_size)
+    with explained(directory, device):
+        from completiond.model.library import load_library
+
+        decoder = load_library(directory, device, "bf16")
+        how: dict[str, Any] = {"capture": CudaCapture(device), "mixer": mixer.choose(decoder.kv)}
+        return GraphRunner(decoder, vocab_size, most=graphs, **how)
+
+
+def choose_kernel(directory: Path, device: torch.device, wanted: str) -> Kernel:
+    """What linear layers of this model are computed with on this device; raises as a load does."""
+    if device.type != "cpu":
+        return "bf16"
+    with explained(directory, device):
+        return kernels.choose(wanted, *_largest_layer(directory))
+
+
 def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") -> Decoder:
     """The model of `directory` on `device`, by the fused pass where there is one for it.
 
@@ -45,8 +70,8 @@ def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") ->
     ModelCorrupt, ModelUnsupported or DeviceError.
     """
     on_cpu = device.type == "cpu"
-    with _explained(directory, device):
-        chosen = kernels.choose(kernel, *_largest_layer(directory)) if on_cpu else "bf16"
+    chosen = choose_kernel(directory, device, kernel)
+    with explained(directory, device):
         shape = fusable(directory) if on_cpu else None
         if shape is not None:
             return FusedDecoder(directory, shape, chosen)
@@ -64,7 +89,7 @@ def _largest_layer(directory: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def _explained(directory: Path, device: torch.device) -> Iterator[None]:
+def explained(directory: Path, device: torch.device) -> Iterator[None]:
     """What goes wrong while a model is read, as one sentence that says what to do."""
     try:
         yield

@@ -12,7 +12,16 @@ import torch
 from torch import Tensor
 
 from completiond.model.attention import Pack, Segment
-from completiond.model.kv_cache import KVShape, Slot
+from completiond.model.kv_cache import KVCache, KVShape, Slot
+
+
+class Attends(Protocol):
+    """What a decoder asks for attention: the pass's Pack, or a frame of fixed shapes."""
+
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float, window: int | None
+    ) -> Tensor:
+        """q [Hq, N, D], k and v [Hkv, N, D] → [N, Hq, D]; stores k and v."""
 
 
 class Decoder(Protocol):
@@ -33,8 +42,11 @@ class Decoder(Protocol):
 
 
 class Output(NamedTuple):
+    """What a pass found; logits may lie in a buffer that the next pass writes to."""
+
     logits: list[Tensor]  # per segment [len(segment.logits), vocab_size] float
     hidden: dict[int, Tensor]  # by layer [N, H], for the layers that were wanted
+    rows: Tensor  # [R, vocab_size], the logits of all segments one below the other
 
 
 class Runner:
@@ -48,6 +60,10 @@ class Runner:
     def kv(self) -> KVShape:
         return self.decoder.kv
 
+    def cache(self, budget: int) -> KVCache:
+        """The slots for this runner's passes, in at most `budget` bytes."""
+        return KVCache(self.kv, budget)
+
     @torch.inference_mode()
     def forward(self, segments: Sequence[Segment], want_hidden: Sequence[int] = ()) -> Output:
         """One pass. Keys and values are stored behind each slot's length, but not committed.
@@ -55,19 +71,32 @@ class Runner:
         Logits of padded vocabulary rows are cut off here, for target and draft alike.
         """
         pack = Pack(segments, self.kv.dtype)
-        device = self.kv.device
-        logits, hidden = self.decoder(
-            torch.tensor(pack.ids, device=device),
-            torch.tensor(pack.positions, device=device),
-            pack,
-            torch.tensor(pack.logit_rows, dtype=torch.long, device=device),
-            want_hidden,
-        )
+        logits, hidden = self._pass(pack, want_hidden)
+        rows = logits[:, : self.vocab_size]
         counts = [len(s.logits) for s in segments]
-        return Output(list(torch.split(logits[:, : self.vocab_size], counts)), hidden)
+        return Output(list(torch.split(rows, counts)), hidden, rows)
+
+    def _pass(self, pack: Pack, want: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
+        """Logits of the wanted rows, padded vocabulary and all, and the wanted hidden states."""
+        ids, positions, rows = inputs(pack, self.kv.device)
+        return self.decoder(ids, positions, pack, rows, want)
+
+    def finish(self) -> None:
+        """Wait for a pass of which nothing was read, so that its time is known."""
+        if self.kv.device.type == "cuda":
+            torch.cuda.current_stream(self.kv.device).synchronize()
 
     def prefill(self, slot: Slot, ids: Sequence[int]) -> Tensor:
         """Store and commit a chain; the logits [V] after its last token."""
         out = self.forward([Segment(slot, ids, None, (len(ids) - 1,))])
         slot.keep(ids, range(len(ids)))
         return out.logits[0][0]
+
+
+def inputs(pack: Pack, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """A pass's ids and positions, and its rows that need logits, as tensors."""
+    return (
+        torch.tensor(pack.ids, device=device),
+        torch.tensor(pack.positions, device=device),
+        torch.tensor(pack.logit_rows, dtype=torch.long, device=device),
+    )

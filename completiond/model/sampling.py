@@ -21,11 +21,16 @@ DRAW, ACCEPT, RESIDUAL = 0, 1, 2
 """Streams: the token at a position, the acceptance test of a draft, the draw from a residual."""
 
 
-def philox(seed: int, position: int, ids: Tensor, stream: int = DRAW) -> Tensor:
-    """Uniform doubles in (0, 1), one per id: [K] int64 → [K] float64."""
+def philox(seed: int, position: int | Tensor, ids: Tensor, stream: int = DRAW) -> Tensor:
+    """Uniform doubles in (0, 1), one per id: [K] int64 → [K] float64.
+
+    Positions may be a tensor that broadcasts with the ids: [R, 1] gives [R, K].
+    """
     c0 = ids.to(torch.int64) & _LOW
-    c1 = torch.full_like(c0, position & _LOW)
-    c2 = torch.full_like(c0, (position >> 32) & _LOW)
+    c1, c2 = (
+        torch.full_like(c0, half) if isinstance(half, int) else half
+        for half in (position & _LOW, position >> 32 & _LOW)
+    )
     c3 = torch.full_like(c0, stream)
     k0, k1 = seed & _LOW, (seed >> 32) & _LOW
     for _ in range(10):
@@ -52,9 +57,10 @@ def index_of(allowed: Sequence[int] | None, vocabulary: int) -> Tensor | None:
 
 
 def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -> Tensor:
-    """The logits [V] of the distribution that is really drawn from; excluded ids are -inf.
+    """The logits [..., V] of the distribution that is really drawn from; excluded ids are -inf.
 
-    Order: allowed ids, temperature, top-k, top-p. Temperature 0 leaves the scale alone.
+    Order: allowed ids (of one row), temperature, top-k, top-p. Temperature 0 leaves the scale
+    alone. No shape depends on the logits, so nothing waits for a device.
     """
     if allowed is not None:
         kept = torch.full_like(logits, -torch.inf)
@@ -63,13 +69,14 @@ def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -
     if sampling.temperature == 0:
         return logits
     logits = logits / sampling.temperature
-    if 0 < sampling.top_k < logits.shape[0]:
-        floor = logits.topk(sampling.top_k).values[-1]
+    if 0 < sampling.top_k < logits.shape[-1]:
+        floor = logits.topk(sampling.top_k).values[..., -1:]
         logits = logits.masked_fill(logits < floor, -torch.inf)
     if sampling.top_p < 1:
         ordered, index = logits.sort(descending=True, stable=True)
-        before = ordered.softmax(0).cumsum(0) - ordered.softmax(0)
-        logits = logits.index_fill(0, index[before >= sampling.top_p], -torch.inf)
+        before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
+        kept = ordered.masked_fill(before >= sampling.top_p, -torch.inf)
+        logits = logits.scatter(-1, index, kept)
     return logits
 
 
@@ -78,8 +85,13 @@ def draw(logits: Tensor, sampling: Sampling, position: int, stream: int = DRAW) 
     if sampling.temperature == 0:
         return int(logits.argmax())
     ids = torch.nonzero(logits > -torch.inf).squeeze(1)
-    noise = -torch.log(-torch.log(philox(sampling.seed, position, ids, stream)))
+    noise = gumbel(sampling.seed, position, ids, stream)
     return int(ids[(logits[ids].double() + noise).argmax()])
+
+
+def gumbel(seed: int, position: int | Tensor, ids: Tensor, stream: int) -> Tensor:
+    """Noise that makes the largest of noisy logits a draw from their distribution."""
+    return -torch.log(-torch.log(philox(seed, position, ids, stream)))
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -51,9 +51,10 @@ def chain_law(reject: Reject, p: Tensor, q: Tensor) -> Tensor:
                 uniforms[n] = (1 + accept[n]) / 2
                 weight = weight * (1 - accept[n])
             result = reject(p, q, drafted, uniforms)
-            head = torch.zeros((size,) * result.accepted, dtype=torch.float64)
-            head[ids[: result.accepted]] = 1
-            parts = [result.residual, *p[result.accepted + 1 :]]
+            accepted = int(result.accepted)
+            head = torch.zeros((size,) * accepted, dtype=torch.float64)
+            head[ids[:accepted]] = 1
+            parts = [result.residual, *p[accepted + 1 :]]
             for part in parts:
                 head = head[..., None] * part
             law += weight * head
@@ -87,7 +88,7 @@ def residual_of_the_target(p: Tensor, q: Tensor, ids: Tensor, uniforms: Tensor) 
 
 def ratio_upside_down(p: Tensor, q: Tensor, ids: Tensor, uniforms: Tensor) -> Rejection:
     at = torch.arange(len(ids))
-    n = int((uniforms * p[at, ids] < q[at, ids]).cumprod(0).sum())
+    n = (uniforms * p[at, ids] < q[at, ids]).cumprod(0).sum()
     left = (p[n] - q[n]).clamp_min(0) if n < len(ids) else p[n]
     return Rejection(n, left / left.sum())
 
@@ -99,7 +100,7 @@ def bonus_from_the_row_before(p: Tensor, q: Tensor, ids: Tensor, uniforms: Tenso
 
 def accepts_behind_a_rejection(p: Tensor, q: Tensor, ids: Tensor, uniforms: Tensor) -> Rejection:
     at = torch.arange(len(ids))
-    n = int((uniforms * q[at, ids] < p[at, ids]).sum())
+    n = (uniforms * q[at, ids] < p[at, ids]).sum()
     left = (p[n] - q[n]).clamp_min(0) if n < len(ids) else p[n]
     return Rejection(n, left / left.sum() if left.sum() > 0 else p[n])
 
@@ -133,7 +134,7 @@ def rejection_counts(reject: Reject, size: int, trials: int, greedy_draft: bool 
         ]
         noise = [sampling.philox(seed, i, here, sampling.ACCEPT) for i in range(2)]
         n, residual = reject(p, q, torch.tensor(ids), torch.cat(noise))
-        last = sampling.draw(residual.log(), sampler, n, sampling.RESIDUAL)
+        last = sampling.draw(residual.log(), sampler, int(n), sampling.RESIDUAL)
         counts[ids[0] if n else last] += 1
     return counts
 
@@ -187,10 +188,10 @@ def all_trees(nodes: int, size: int) -> list[Draft]:
 
 
 def match(draft: Draft, drawn: list[int]) -> list[int]:
-    parents = torch.tensor(draft.parents, dtype=torch.long)
+    before = torch.tensor(draft.parents, dtype=torch.long) + 1
     ids = torch.tensor(draft.ids, dtype=torch.long)
-    above = ancestors(draft.parents, len(draft))
-    return verify.match(ids, parents, torch.tensor(drawn), above).tolist()
+    held = verify.match(ids, before, torch.tensor(drawn), ancestors(draft.parents, len(draft)))
+    return torch.nonzero(held).squeeze(1).tolist()
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 2, 3])

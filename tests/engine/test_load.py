@@ -1,0 +1,172 @@
+"""A configuration and a small model on disk become an engine; what does not fit is said."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from tape import Tape
+from tiny_checkpoint import saved
+
+from completiond import config, engine_process
+from completiond.core import CancelToken, Outcome, Prompt
+from completiond.engine import load
+from completiond.engine.job import Done, Failed, Job, Rules
+from completiond.engine.model_core import ModelCore
+from completiond.errors import DeviceError
+from completiond.model import loader
+from completiond.model.checkpoint import ModelFiles, describe
+from completiond.model.graphs import GraphRunner
+
+MIB = 1 << 20
+
+
+class Never:
+    def step(self, ids: Sequence[int]) -> str | None:
+        return None
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
+    torch.manual_seed(0)
+    return describe("tiny", saved(tmp_path_factory.mktemp("tiny"), "llama"))
+
+
+def settings(**engine: object) -> config.Config:
+    flags = {"engine.device": "cpu", "engine.kernel": "fp32", "engine.threads": 1}
+    return config.load(flags | {f"engine.{k}": v for k, v in engine.items()}, environ={})
+
+
+def answer(core: ModelCore, number: int = 0) -> Outcome:
+    job = Job(number, f"b{number}", "c", Prompt((5, 6, 7, 5, 6, 7)), 12)
+    core.admit(job, Rules(Never(), None), CancelToken())
+    while core.busy:
+        for event in core.step():
+            assert not isinstance(event, Failed), event
+            if isinstance(event, Done):
+                return event.outcome
+    raise AssertionError("no answer")
+
+
+def test_an_engine_is_loaded_and_answers_with_and_without_a_draft(files: ModelFiles) -> None:
+    core = load.load_core(settings(), files, files)
+    info = core.info()
+    assert (info["draft"], info["notes"]) == ("tiny", [])
+    assert info["drafters"] == ["recycled", "lookup", "small_model"]
+    assert core.cache.budget == 512 * MIB and len(core.cache) == 0, "the trial left nothing"
+    alone = load.load_core(settings(speculation="off"), files)
+    assert len(answer(core).ids) == 12
+    assert answer(core, 1).ids == answer(alone).ids
+
+
+def test_what_gives_way_is_logged_and_told(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(load, "free_bytes", lambda: 300 * MIB)
+    core = load.load_core(settings(), files, files)
+    dropped, shrunk = core.info()["notes"]
+    assert dropped.startswith("The draft model is left out")
+    assert shrunk.startswith("The KV cache gets")
+    assert [r.getMessage() for r in caplog.records] == [dropped, shrunk]
+    assert core.info()["draft"] == "" and "small_model" not in core.info()["drafters"]
+    assert core.cache.budget < 45 * MIB
+    assert len(answer(core).ids) == 12
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "free_bytes", lambda: 100 * MIB)
+    monkeypatch.setattr(load, "load_runner", None)
+    with pytest.raises(DeviceError, match="does not fit on cpu"):
+        load.load_core(settings(), files)
+
+
+def test_memory_that_cannot_be_counted_is_taken_for_enough(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "free_bytes", lambda: 0)
+    assert load.load_core(settings(), files).info()["notes"] == []
+
+
+@pytest.mark.parametrize("where", ["load_runner", "time_passes"])
+def test_memory_that_runs_out_while_loading_is_a_device_error_with_a_sentence(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr(load, where, fail)
+    start = {"kind": "model", "model": ["tiny", str(files.directory)], "draft": None}
+    values = {"engine": {"device": "cpu", "threads": 1}}
+    with pytest.raises(DeviceError, match="not enough memory for the model; close other programs"):
+        engine_process.load(start | {"config": values})
+
+
+# As on a GPU, but for the device and the recordings
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
+    """`load_core` makes what it makes for a GPU, on the CPU."""
+    tapes: list[Tape] = []
+
+    def load_runner(
+        directory: Path, vocab_size: int, device: torch.device, *, kernel: str, graphs: int
+    ) -> GraphRunner:
+        monkeypatch.setattr(loader, "fusable", lambda directory: None)
+        decoder = loader.load_decoder(directory, device, kernel)
+        tapes.append(Tape())
+        return GraphRunner(decoder, vocab_size, capture=tapes[-1], most=graphs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(load, "load_runner", load_runner)
+    return tapes
+
+
+def test_a_pool_and_recordings_answer_the_same_for_target_and_draft(
+    files: ModelFiles, recorded: list[Tape]
+) -> None:
+    core = load.load_core(settings(), files, files)
+    target, draft = recorded
+    timed = target.recorded
+    assert timed == 2, "the widths that are timed at start"
+    first, second = answer(core), answer(core, 1)
+    assert first.ids == second.ids and first.accepted
+    assert target.recorded > timed and draft.recorded > 0
+
+
+def test_a_pass_out_of_memory_ends_its_runs_and_the_engine_goes_on(
+    files: ModelFiles, recorded: list[Tape], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = load.load_core(settings(), files)
+    truth = answer(core).ids
+
+    def fail(*args: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand so on")
+
+    held = Job(1, "b1", "c", Prompt((5, 6, 7, 5, 6, 7)), 12)
+    core.admit(held, Rules(Never(), None), CancelToken())
+    core.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(core.decoding.runner, "_pass", fail)
+        (event,) = core.step()
+    assert isinstance(event, Failed) and event.job == 1
+    assert (
+        event.message == "A pass failed (CUDA out of memory. Tried to allocate 2 GiB); ask again."
+    )
+    assert not core.busy and not core.cache.held("b1")
+    assert answer(core, 1).ids == truth and core.stats()["failed"] == 1
+
+
+def test_a_pool_that_is_full_ends_the_run_with_a_reason(
+    files: ModelFiles, recorded: list[Tape]
+) -> None:
+    """What runs reserve is counted, so somebody took more than he said; the engine goes on."""
+    core = load.load_core(settings(), files)
+    pool = core.cache.storage
+    taken = pool.take(pool.free)  # type: ignore[attr-defined]
+    core.admit(Job(1, "b", "c", Prompt((5, 6)), 4), Rules(Never(), None), CancelToken())
+    (event,) = core.step()
+    assert isinstance(event, Failed) and "blocks free" in event.message
+    pool.give_back(taken)  # type: ignore[attr-defined]
+    assert len(answer(core).ids) == 12
