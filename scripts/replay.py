@@ -21,10 +21,11 @@ from typing import Any
 
 import replay_traces
 
-from completiond.errors import CompletiondError
+from completiond.errors import CompletiondError, RequestError
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data"
 FOLDERS = (DATA / "traces_dev", DATA / "traces_real_dev")
+ALL = "*.json"
 
 
 def main() -> None:
@@ -50,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_traces(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("traces")
-    group.add_argument("--traces", default="*.json", metavar="GLOB", help="names of trace files")
+    group.add_argument(
+        "--traces", default=ALL, metavar="GLOB", help="names of files; default: all but *_full"
+    )
     group.add_argument(
         "--folder", type=Path, action="append", help="where they are; default: the shared data"
     )
@@ -121,8 +124,12 @@ def _at_sides(traces: list[replay_traces.Trace], arguments: argparse.Namespace) 
 
 def _traces(arguments: argparse.Namespace) -> list[replay_traces.Trace]:
     folders = arguments.folder or [folder for folder in FOLDERS if folder.is_dir()]
-    paths = replay_traces.find(arguments.traces, folders, arguments.limit)
-    read = [replay_traces.read(path) for path in paths]
+    if not folders:
+        raise RequestError(f"There are no traces in {DATA}; name their folder with --folder.")
+    paths = replay_traces.find(arguments.traces, folders)
+    if arguments.traces == ALL:  # a whole session, whose parts are traces of their own
+        paths = [path for path in paths if not path.stem.endswith("_full")]
+    read = [replay_traces.read(path) for path in paths[: arguments.limit or None]]
     timed = [replay_traces.timed(trace, arguments.seconds, arguments.gap) for trace in read]
     if "hf" in arguments.peer:  # every side gets the same few keys
         timed = [replay_traces.first_keys(trace, arguments.hf_keys) for trace in timed]

@@ -107,7 +107,7 @@ def desk(trace: Trace) -> Desk:
 # -- reading --------------------------------------------------------------------------------------
 
 
-def find(pattern: str, folders: Sequence[Path], limit: int = 0) -> list[Path]:
+def find(pattern: str, folders: Sequence[Path]) -> list[Path]:
     """The traces of these folders whose name matches, in a fixed order. Raises RequestError."""
     found = [
         path
@@ -118,7 +118,7 @@ def find(pattern: str, folders: Sequence[Path], limit: int = 0) -> list[Path]:
     if not found:
         where = ", ".join(map(str, folders))
         raise RequestError(f"No trace matches {pattern!r} in {where}; name a glob that does.")
-    return found[:limit] if limit else found
+    return found
 
 
 def read(path: Path) -> Trace:
