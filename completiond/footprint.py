@@ -27,31 +27,34 @@ def anonymous_bytes() -> int:
 
 def free_bytes() -> int:
     """Memory that a process may still take, of the machine and of its group; 0 if unknown."""
-    free = 0
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    free = int(line.split()[1]) << 10
-    except OSError:
-        return 0
+    free = _fields("/proc/meminfo").get("MemAvailable:", 0) << 10
     group = _group_bytes()
     return free if group is None else min(free, group)
 
 
 def _group_bytes() -> int | None:
     """What the control group of this process leaves it; None where it sets no limit."""
-    numbers = []
-    for name in ("max", "current"):
-        try:
-            with open(f"/sys/fs/cgroup/memory.{name}", encoding="ascii") as file:
-                text = file.read().strip()
-        except OSError:
-            return None
-        if text == "max":
-            return None
-        numbers.append(int(text))
-    return max(0, numbers[0] - numbers[1])
+    group = "/sys/fs/cgroup/memory"
+    try:
+        with open(f"{group}.max", encoding="ascii") as most, open(f"{group}.current") as now:
+            limit, used = most.read().strip(), int(now.read())
+    except OSError:
+        return None
+    if limit == "max":
+        return None
+    stat = _fields(f"{group}.stat")
+    cached = stat.get("active_file", 0) + stat.get("inactive_file", 0)  # goes when it must
+    return max(0, int(limit) - used + cached)
+
+
+def _fields(path: str) -> dict[str, int]:
+    """The numbers of a file of `name number` lines; none where there is no such file."""
+    try:
+        with open(path, encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return {}
+    return {parts[0]: int(parts[1]) for parts in lines if len(parts) > 1}
 
 
 def return_free_memory() -> None:
