@@ -2,8 +2,8 @@
 """Linear layers and attention's first product, by what torch ships, beside what a pass uses.
 
 Interleaved rounds, the best of each: a machine that is busy slows what runs just then. Also says
-whether a row's result is the same to the bit alone and among others. The last line is one JSON
-object. Needs torch alone; takes two minutes on two quiet cores.
+whether a row's result is the same to the bit alone and among others, and the same as ours. Weights
+take turns, so that none is in a cache. The last line is one JSON object. Needs torch alone.
 """
 
 import argparse
@@ -63,8 +63,11 @@ def linears(out: int, width: int, rounds: int) -> dict[str, Any]:
     copies = 1 + COLD // weight.numel()
     calls = {name: [make(weight) for _ in range(copies)] for name, make in KINDS.items()}
     found: dict[str, Any] = {}
+    few = torch.randn(5, width)
+    ours = calls["ours fbgemm"][0](few)
     for name, (call, *_) in calls.items():
-        found[name] = {"row_exact": row_exact(call, width)}
+        same = torch.equal(call(few), ours)
+        found[name] = {"row_exact": row_exact(call, width), "same_bits": same}
     for rows in ROWS + WIDE:
         x = torch.randn(rows, width)
         used = {n: c for n, c in calls.items() if rows <= 32 or n not in FEW_ROWS}
@@ -73,7 +76,10 @@ def linears(out: int, width: int, rounds: int) -> dict[str, Any]:
     print(f"{out} x {width}, ms by rows {ROWS + WIDE}")
     for name, by_rows in found.items():
         times = " ".join(f"{by_rows.get(str(r), float('nan')):8.3f}" for r in ROWS + WIDE)
-        print(f"  {name:16} {times}  {'exact' if by_rows['row_exact'] else 'not exact'}")
+        print(
+            f"  {name:16} {times}  {'exact' if by_rows['row_exact'] else 'not exact'}"
+            f"{', the same bits' if by_rows['same_bits'] else ''}"
+        )
     return found
 
 
@@ -116,17 +122,21 @@ def packed(engine: str) -> Callable[[Tensor], Call]:
 
 
 def onednn(weight: Tensor) -> Call:
-    """The same numbers by onednn's own operator; rows are quantized by hand."""
+    """onednn's own operator on rows quantized beforehand, with all factors in fbgemm's order.
+
+    Its answers are then fbgemm's to the bit, so that one may take wide passes, the other few rows.
+    """
     values, scales = quantize_rows(weight)
-    ops, float_scales = torch.ops.onednn, scales.float()
+    factors = scales.float() * torch.tensor(1 / 127)
     zeros = torch.zeros(len(scales), dtype=torch.int32)
-    prepacked = ops.qlinear_prepack(values, None)
+    prepacked = torch.ops.onednn.qlinear_prepack(values, None)
+    more = (None, 1.0, 0, torch.float32, "none", [], "")
 
     def call(x: Tensor) -> Tensor:
-        size = x.abs().amax(-1, keepdim=True).div_(127)
-        q = (x / size).round_().add_(128).to(torch.uint8)
-        more = (None, 1.0, 0, torch.float32, "none", [], "")
-        y: Tensor = ops.qlinear_pointwise(q, 1.0, 128, prepacked, float_scales, zeros, *more)
+        size = x.abs().amax(-1, keepdim=True)
+        q = torch.quantize_per_tensor(x / size, 1 / 127, 128, torch.quint8).int_repr()
+        multiply = torch.ops.onednn.qlinear_pointwise
+        y: Tensor = multiply(q, 1.0, 128, prepacked, factors, zeros, *more)
         return y.mul_(size)
 
     return call

@@ -7,6 +7,7 @@ A snippet's positions hang together, so intervals are taken over snippets.
 
 import json
 import math
+import random
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -56,15 +57,22 @@ def agree(arguments: Any) -> dict[str, Any]:
 
     files = store.resolve(arguments.model)
     snippets = list(read_snippets(arguments, Tokenizer.load(files.directory, name=files.name)))
+    random.Random(1).shuffle(snippets)  # so that what is done is a fair sample
     runners = [load(files, kernel, arguments) for kernel in (arguments.reference, arguments.kernel)]
-    scores = [score(*(rows(runner, ids) for runner in runners)) for ids in snippets]
-    top, kl = ([s.top for s in scores], [s.kl for s in scores])
-    print(f"top-1 {statistics.fmean(top):.4f}   KL {statistics.fmean(kl):.5f}")
+    scores: list[Score] = []
+    for ids in snippets:
+        scores.append(score(*(rows(runner, ids) for runner in runners)))
+        if len(scores) % 10 == 0:
+            print(json.dumps(summary(scores)), flush=True)
+    return summary(scores)
+
+
+def summary(scores: Sequence["Score"]) -> dict[str, Any]:
     return {
         "snippets": len(scores),
         "positions": sum(s.positions for s in scores),
-        "top1": with_interval(top),
-        "kl": with_interval(kl),
+        "top1": with_interval([s.top for s in scores]),
+        "kl": with_interval([s.kl for s in scores]),
     }
 
 
