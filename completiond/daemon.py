@@ -16,7 +16,7 @@ from completiond import replies
 from completiond.acks import Acks
 from completiond.config import Config
 from completiond.core import GREEDY, CancelReason
-from completiond.engine.door import Engine
+from completiond.engine.desk import Engine
 from completiond.errors import (
     CompletiondError,
     EngineError,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from completiond import brackets
 from completiond.config import Config
 from completiond.core import CancelReason, Outcome, Sampling, Snapshot
-from completiond.engine.door import Engine, Start
+from completiond.engine.desk import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
 from completiond.flight import Continued, Flight, continued, on_its_way, typed_at

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from completiond.config import Config
 from completiond.daemon import Daemon
 from completiond.endpoint import default_endpoint, parse
-from completiond.engine.door import ProcessEngine, Start
+from completiond.engine.desk import Start
+from completiond.engine.door import ProcessEngine
 from completiond.flights import prompts_of
 from completiond.keys import server_keys
 from completiond.transport import Listener
@@ -30,13 +31,20 @@ class Ready(NamedTuple):
     info: Mapping[str, Any]
 
 
-async def serve(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+async def serve(
+    config: Config,
+    *,
+    engine_spec: Start,
+    on_ready: Callable[[Ready], None],
+    engine: ProcessEngine | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, which drains; a second one stops at once.
 
-    Raises why it cannot: EndpointInUse and its like, and what the model fails by.
+    `engine` may have been launched before. Raises why it cannot: EndpointInUse and its like, and
+    what the model fails by.
     """
     endpoint = config.serve.endpoint or default_endpoint()
-    engine = ProcessEngine(engine_spec)
+    engine = engine or ProcessEngine(engine_spec)
     open_loopback = config.serve.insecure_loopback
     keys = None if parse(endpoint).path or open_loopback else server_keys()
     async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
@@ -56,13 +64,20 @@ async def serve(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready
                 await daemon.close()
 
 
-def run(config: Config, *, engine_spec: Start, on_ready: Callable[[Ready], None]) -> None:
+def run(
+    config: Config,
+    *,
+    engine_spec: Start,
+    on_ready: Callable[[Ready], None],
+    engine: ProcessEngine | None = None,
+) -> None:
     """`serve` on the fastest event loop that is there."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with suppress(ImportError):  # not on Windows, and not without the extra `serve`
         from uvloop import new_event_loop as factory
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(serve(config, engine_spec=engine_spec, on_ready=on_ready))
+        work = serve(config, engine_spec=engine_spec, on_ready=on_ready, engine=engine)
+        runner.run(work)
 
 
 @contextmanager

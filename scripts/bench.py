@@ -60,7 +60,7 @@ SCRIPT = {"answers": ["value = 1"], "tokens_per_pass": 64, "prefill_tokens_per_p
 SERVE = """
 import sys
 from completiond import config, serving
-from completiond.engine.door import Start
+from completiond.engine.desk import Start
 settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
 spec = Start("scripted", script=%r)
 tell = lambda ready: print(ready.endpoint, flush=True)

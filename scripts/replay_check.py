@@ -25,7 +25,8 @@ from completiond import config, engine_process
 from completiond.commands.start import start_of
 from completiond.core import CancelToken, Outcome, Snapshot
 from completiond.daemon import Daemon
-from completiond.engine.door import ProcessEngine, Start
+from completiond.engine.desk import Start
+from completiond.engine.door import ProcessEngine
 from completiond.engine.job import Done, Job
 from completiond.engine.model_core import ModelCore
 from completiond.flights import Answer, Flight, Flights, Tell, Work, _key, prompts_of

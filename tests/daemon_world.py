@@ -11,7 +11,9 @@ import zmq.asyncio
 
 from completiond import config
 from completiond.daemon import Daemon
-from completiond.engine.door import Engine, ProcessEngine, Start, ThreadEngine
+from completiond.engine.desk import Engine, Start
+from completiond.engine.door import ProcessEngine
+from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine_process import load_scripted
 from completiond.flights import prompts_of
 from completiond.protocol import codec

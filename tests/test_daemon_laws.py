@@ -15,7 +15,7 @@ import pytest
 import zmq.asyncio
 
 from completiond import config, replies
-from completiond.engine.door import Start
+from completiond.engine.desk import Start
 from completiond.errors import ModelError
 from completiond.protocol import messages as m
 from completiond.serving import serve
@@ -163,7 +163,7 @@ async def test_serve_says_why_a_model_cannot_be_served_and_lets_go_of_the_endpoi
 SERVE = """
 import logging, sys
 from completiond import config, serving
-from completiond.engine.door import Start
+from completiond.engine.desk import Start
 logging.basicConfig(level=logging.INFO)
 settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
 spec = Start("scripted", script={"answers": ["a" * 60], "pass_ms": 3.0})

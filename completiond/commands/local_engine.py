@@ -17,7 +17,8 @@ from completiond.client import complete_message
 from completiond.config import Config
 from completiond.core import Snapshot
 from completiond.daemon import Daemon
-from completiond.engine.door import Start, ThreadEngine
+from completiond.engine.desk import Start
+from completiond.engine.thread_engine import ThreadEngine
 from completiond.errors import from_code
 from completiond.flights import prompts_of
 from completiond.protocol import codec

@@ -56,17 +56,22 @@ def serve(
         serve__insecure_loopback=insecure_loopback,
     )
     options.need_extra("`completiond serve`")
-    from completiond import serving
     from completiond.commands.start import start_of
+    from completiond.engine.door import ProcessEngine
 
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="completiond: %(message)s")
     with Bar() as progress:
         start = start_of(settings, scripted, progress)
+    engine = ProcessEngine(start)
+    engine.launch()
+    from completiond import serving  # the engine loads while this is imported
+
     name = settings.model.name if scripted is None else "the scripted engine"
     with ExitStack() as loading:
+        loading.callback(engine.discard)
         loading.enter_context(waiting(f"Loading {name}"))
-        serving.run(settings, engine_spec=start, on_ready=_tell(loading.close))
+        serving.run(settings, engine_spec=start, engine=engine, on_ready=_tell(loading.close))
 
 
 def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from completiond.config import Config
-from completiond.engine.door import Start
+from completiond.engine.desk import Start
 from completiond.model import store
 
 

@@ -25,6 +25,7 @@ from completiond.model.attention import Segment
 from completiond.model.checkpoint import ModelFiles
 from completiond.model.kv_cache import KVCache
 from completiond.model.loader import choose_device, choose_kernel, explained, load_runner
+from completiond.model.measured import Measured
 from completiond.model.quantize import Kernel
 from completiond.model.runner import Runner
 from completiond.model.size import Size, size_of
@@ -61,7 +62,7 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
     drafters = _drafters(config, files, small if fitted.draft else None, device, fitted.kv)
     return_free_memory()
     keep_freed_blocks()
-    trial, threads = _timed(config, runner, cache)
+    trial, threads = _timed(config, files.name, runner, cache)
     target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])
     return ModelCore(
         Decoding(runner, drafters, config.engine.draft_tokens),
@@ -122,18 +123,24 @@ def _drafters(
 
 
 def _timed(
-    config: Config, runner: Runner, cache: KVCache
+    config: Config, name: str, runner: Runner, cache: KVCache
 ) -> tuple[dict[int, float], Threads | None]:
     """Milliseconds of passes by rows, and who chooses the threads; on a GPU nobody does."""
-    alone = time_passes(runner, cache)  # by the one thread that packed the weights
     if runner.kv.device.type != "cpu":
-        return alone, None
+        return time_passes(runner, cache), None
     most = thread_count(config.engine.threads)
+    known = Measured("passes")
+    thing = f"{name} {runner.decoder.kernel} {most} of {len(os.sched_getaffinity(0))}"
+    best = {int(rows): ms for rows, ms in known.get(thing).items()}
+    if set(best) != set(TRIAL_ROWS) and most > 1:
+        # More threads are never slower on a quiet machine, so this one is not quiet if they are.
+        best = time_passes(runner, cache)  # by the one thread that packed the weights
     torch.set_num_threads(most)
-    trial = time_passes(runner, cache) if most > 1 else alone
-    # More threads are never slower on a quiet machine, so this one is not quiet if they are.
-    quiet = {rows: min(ms, alone[rows]) for rows, ms in trial.items()}
-    return trial, Threads(most, torch.set_num_threads, lambda rows: on_line(quiet, rows))
+    trial = time_passes(runner, cache)
+    # The best that was ever seen is what a quiet machine does.
+    best = {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
+    known.put(thing, {str(rows): round(ms, 2) for rows, ms in best.items()})
+    return trial, Threads(most, torch.set_num_threads, lambda rows: on_line(best, rows))
 
 
 def thread_count(wanted: int) -> int:
@@ -143,11 +150,11 @@ def thread_count(wanted: int) -> int:
 
 
 def time_passes(runner: Runner, cache: KVCache) -> dict[int, float]:
-    """Milliseconds of a pass by rows, the better of two after one that warms up."""
+    """Milliseconds of a pass by rows, after one that warms up."""
     slot = cache.acquire(TRIAL, max(TRIAL_ROWS))
     runner.forward([Segment(slot, [0] * max(TRIAL_ROWS))])
     best: dict[int, float] = {}
-    for rows in TRIAL_ROWS * 2:
+    for rows in (*TRIAL_ROWS, min(TRIAL_ROWS)):
         started = time.perf_counter()
         runner.forward([Segment(slot, [0] * rows, None, (rows - 1,))])
         runner.finish()

@@ -1,19 +1,15 @@
 """Which kernel the linear layers get on a processor: what measures best, remembered.
 
-Measured at the first start of a model of some size, on a layer of its shape, and written to a small
-file in the cache by processor, threads and torch version. Knows kernels and times; no models.
+Measured at the first start of a model of some size, on a layer of its shape. Knows kernels and
+times; no models.
 """
 
-import json
-import os
 import time
-from contextlib import suppress
-from pathlib import Path
 
 import torch
 
-from completiond.config import cache_dir
 from completiond.model import processor
+from completiond.model.measured import Measured
 from completiond.model.quantize import KERNELS, Kernel, Product, product
 
 ROWS = (1, 8)
@@ -30,13 +26,11 @@ def choose(wanted: str, out: int, inputs: int) -> Kernel:
     for kernel in KERNELS:
         if wanted == kernel:
             return kernel
-    key = f"{processor.name()} | {torch.get_num_threads()} threads | torch {torch.__version__}"
-    shape = f"{out} x {inputs}"
-    known = _read(_file())
-    times = known.get(key, {}).get(shape)
-    if not isinstance(times, dict) or set(times) != set(KERNELS):
+    known, shape = Measured("kernels"), f"{out} x {inputs}"
+    times = known.get(shape)
+    if set(times) != set(KERNELS):
         times = {kernel: round(_milliseconds(kernel, out, inputs), 3) for kernel in KERNELS}
-        _write(_file(), known | {key: known.get(key, {}) | {shape: times}})
+        known.put(shape, times)
     return best(times, vnni=processor.detect().vnni)
 
 
@@ -62,25 +56,3 @@ def _round(layers: list[Product], rows: int, inputs: int) -> float:
     for layer in layers:
         layer(x)
     return (time.perf_counter() - started) * 1000 / len(layers)
-
-
-def _file() -> Path:
-    return cache_dir() / "kernels.json"
-
-
-def _read(path: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """What is known; nothing if the file is not there or is not ours."""
-    with suppress(OSError, ValueError):
-        known = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(known, dict) and all(isinstance(value, dict) for value in known.values()):
-            return known
-    return {}
-
-
-def _write(path: Path, known: dict[str, dict[str, dict[str, float]]]) -> None:
-    """A cache that cannot be written to costs a measurement at the next start, nothing else."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)

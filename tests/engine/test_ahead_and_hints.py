@@ -84,7 +84,7 @@ def test_a_hint_that_breaks_off_costs_no_more_than_a_pass_and_never_the_answer(
         hint = (*truth[:good], truth[good] ^ 1, *truth[good + 1 :])
         found = answered(core_of(runner, Recycled()), hint=hint)
         assert found.ids == truth
-        assert found.passes == len(truth) - good
+        assert found.passes <= len(truth) - good
 
 
 def test_a_hint_is_cut_to_the_rows_of_a_pass(runner: Runner) -> None:

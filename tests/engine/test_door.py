@@ -13,8 +13,10 @@ import pytest
 
 from completiond.core import Prompt
 from completiond.engine import door
-from completiond.engine.door import Engine, ProcessEngine, Start, ThreadEngine
+from completiond.engine.desk import Engine, Start
+from completiond.engine.door import ProcessEngine
 from completiond.engine.job import Job
+from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine_process import load_scripted
 from completiond.errors import DeviceError, EngineDied, EngineLoading
 from tests.engine.fakes import ids_of, text_of
@@ -237,7 +239,8 @@ async def test_an_engine_that_dies_before_it_is_ready_is_given_up(monkeypatch):
 
 FRONT = """
 import asyncio, sys
-from completiond.engine.door import ProcessEngine, Start
+from completiond.engine.desk import Start
+from completiond.engine.door import ProcessEngine
 from tests.engine.test_door import job, first_ids
 
 async def main():

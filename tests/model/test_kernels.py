@@ -10,10 +10,16 @@ import pytest
 import tiny_checkpoint
 import torch
 
+from completiond.config import cache_dir
 from completiond.model import kernels, processor
+from completiond.model.measured import machine
 from completiond.model.quantize import KERNELS
 
 TIMES = {"int8": 1.0, "bf16": 2.0, "fp32": 8.0}
+
+
+def file() -> Path:
+    return cache_dir() / "kernels.json"
 
 
 @pytest.fixture
@@ -45,19 +51,18 @@ def test_a_shape_is_measured_once_and_another_one_again(measured: list[str]) -> 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "\x00", '{"a": {"64 x 32": 3}}'])
 def test_a_file_that_is_not_ours_is_measured_over(measured: list[str], text: str) -> None:
-    kernels._file().parent.mkdir(parents=True)
-    kernels._file().write_text(text, encoding="utf-8")
+    file().parent.mkdir(parents=True)
+    file().write_text(text, encoding="utf-8")
     assert kernels.choose("auto", 64, 32) == "int8"
-    (shapes,) = [v for v in json.loads(kernels._file().read_text()).values() if "64 x 32" in v][-1:]
-    assert shapes["64 x 32"] == TIMES
+    assert json.loads(file().read_text())[machine()]["64 x 32"] == TIMES
 
 
 def test_what_another_machine_measured_is_kept_and_not_believed(measured: list[str]) -> None:
-    kernels._file().parent.mkdir(parents=True)
+    file().parent.mkdir(parents=True)
     other = {"other | 64 threads | torch 9": {"64 x 32": {"int8": 9.0, "bf16": 1.0, "fp32": 2.0}}}
-    kernels._file().write_text(json.dumps(other), encoding="utf-8")
+    file().write_text(json.dumps(other), encoding="utf-8")
     assert kernels.choose("auto", 64, 32) == "int8" and measured
-    assert other.items() <= json.loads(kernels._file().read_text()).items()
+    assert other.items() <= json.loads(file().read_text()).items()
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_measurement(
