@@ -23,6 +23,8 @@ from completiond.model.balance import Dimensions, Trial, column_scales
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, Product, product
 
+DOWN_GROUPS = 4
+"""Of the feed-forward's inner channels, whose outliers move from token to token."""
 FUSED_TYPES = ("llama", "qwen2", "mistral")
 
 
@@ -176,6 +178,7 @@ class FusedDecoder:
         before, behind = seen[2 * index : 2 * index + 2] if seen else (None, None)
         attention_norm, packed_qkv = self._balanced(norms[0], torch.cat(qkv), before)
         feed_norm, packed_gate_up = self._balanced(norms[1], torch.cat(gate_up), behind)
+        down = read(f"{feed}.down_proj.weight", s.hidden, s.feed)
         return Layer(
             attention_norm=attention_norm,
             qkv=packed_qkv,
@@ -183,7 +186,7 @@ class FusedDecoder:
             out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self.kernel),
             feed_norm=feed_norm,
             gate_up=packed_gate_up,
-            down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self.kernel),
+            down=product(down, self.kernel, groups=DOWN_GROUPS),
         )
 
 

@@ -71,8 +71,30 @@ class PackedInt8:
         return product.mul_(size)
 
 
-def product(weight: Tensor, kernel: Kernel, columns: Tensor | None = None) -> Product:
-    """x [N, in] float → x · weightᵀ [N, out] float; with `columns` only int8 can balance."""
+class GroupedInt8:
+    """A weight whose columns are in groups with scales of their own, rows' and channels'.
+
+    For inputs whose outliers sit in other columns each time: one costs only its own group.
+    """
+
+    def __init__(self, weight: Tensor, groups: int) -> None:
+        self._parts = [PackedInt8(part.contiguous()) for part in weight.chunk(groups, 1)]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[N, in] float → [N, out] float; the groups are added in their order."""
+        first, *others = x.chunk(len(self._parts), 1)
+        y = self._parts[0](first)
+        for multiply, part in zip(self._parts[1:], others, strict=True):
+            y += multiply(part)
+        return y
+
+
+def product(
+    weight: Tensor, kernel: Kernel, columns: Tensor | None = None, *, groups: int = 1
+) -> Product:
+    """The weight [out, in], packed for `kernel`; for int8 with scales of columns, or in groups."""
+    if kernel == "int8" and groups > 1 and weight.shape[1] % groups == 0:
+        return GroupedInt8(weight, groups)
     if kernel == "int8":
         return PackedInt8(weight, columns)
     assert columns is None, "there is nothing to balance where nothing is quantized"
