@@ -9,6 +9,8 @@ import os
 import resource
 import sys
 
+LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Environment of a process that computes: weights in large pages are read a twentieth faster."""
 MANY_FILES = 65_536
 LARGE_BLOCK = 32 << 20
 """Bytes from which on a block is mapped on its own; glibc takes no more than this."""

@@ -33,6 +33,7 @@ import bench_quality
 import bench_simulate
 import zmq
 
+from completiond.footprint import LARGE_PAGES
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 
@@ -49,6 +50,8 @@ def main() -> None:
     bench_simulate.add_simulate(commands)
     bench_quality.add_quality(commands)
     arguments = parser.parse_args()
+    if LARGE_PAGES.items() - os.environ.items():  # computed here as in the engine's process
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | LARGE_PAGES)
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))
 

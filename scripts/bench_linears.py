@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from completiond.model.quantize import PackedInt8, quantize_rows
+from completiond.model.quantize import FbgemmInt8, quantize_rows
 
 SHAPES = ((9728, 896), (896, 4864), (17920, 1536), (1536, 8960))
 """out × in: gate with up, and down, of the 0.5b and the 1.5b."""
@@ -114,7 +114,7 @@ def packed(engine: str) -> Callable[[Tensor], Call]:
     def make(weight: Tensor) -> Call:
         before = torch.backends.quantized.engine
         torch.backends.quantized.engine = engine
-        call = PackedInt8(weight)
+        call = FbgemmInt8(weight)
         torch.backends.quantized.engine = before
         return call
 

@@ -5,6 +5,7 @@ loading → ready → (dies) → restarting → ready …      failed: the model
 
 import asyncio
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any, cast
 from completiond.engine import packing
 from completiond.engine.desk import Desk, Start
 from completiond.errors import EngineDied
+from completiond.footprint import LARGE_PAGES
 
 log = logging.getLogger(__name__)
 
@@ -205,6 +207,7 @@ def _popen(fd: int) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "completiond.engine_process", str(fd)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        env=LARGE_PAGES | os.environ,
         pass_fds=(fd,),
     )
 

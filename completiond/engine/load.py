@@ -26,7 +26,7 @@ from completiond.model.checkpoint import ModelFiles
 from completiond.model.kv_cache import KVCache
 from completiond.model.loader import choose_device, choose_kernel, explained, load_runner
 from completiond.model.measured import Measured
-from completiond.model.quantize import Kernel
+from completiond.model.quantize import Kernel, one_thread
 from completiond.model.runner import Runner
 from completiond.model.size import Size, size_of
 
@@ -51,7 +51,7 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
 
     Raises ModelError or DeviceError.
     """
-    torch.set_num_threads(1)  # weights are packed one by one: threads would only wait for it
+    torch.set_num_threads(thread_count(config.engine.threads))
     device = choose_device(config.engine.device)
     small = draft if config.engine.speculation in ("auto", "small_model") else None
     fitted = fit(needs(config, files, small, device))
@@ -134,8 +134,8 @@ def _timed(
     best = {int(rows): ms for rows, ms in known.get(thing).items()}
     if set(best) != set(TRIAL_ROWS) and most > 1:
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.
-        best = time_passes(runner, cache)  # by the one thread that packed the weights
-    torch.set_num_threads(most)
+        with one_thread():
+            best = time_passes(runner, cache)
     trial = time_passes(runner, cache)
     # The best that was ever seen is what a quiet machine does.
     best = {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}

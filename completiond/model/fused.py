@@ -24,7 +24,7 @@ from completiond.footprint import forget_mapped
 from completiond.model.attention import Pack
 from completiond.model.balance import Dimensions, Trial, column_scales
 from completiond.model.kv_cache import KVShape
-from completiond.model.quantize import Kernel, Product, kv_dtype, product
+from completiond.model.quantize import Kernel, Packer, Product, kv_dtype
 
 PACKERS = 4
 """Threads that pack weights, at most: each holds a block of them in float32."""
@@ -48,6 +48,17 @@ class Shape(Dimensions):
 
     window: int | None
     tied: bool
+
+    @property
+    def products(self) -> list[tuple[int, int]]:
+        """[out, in] of a layer's linear parts: attention's two and the feed-forward's two."""
+        inner, all_heads = self.heads * self.width, self.heads + 2 * self.kv_heads
+        return [
+            (all_heads * self.width, self.hidden),
+            (self.hidden, inner),
+            (2 * self.feed, self.hidden),
+            (self.hidden, self.feed),
+        ]
 
 
 def fusable(directory: Path) -> Shape | None:
@@ -88,9 +99,10 @@ def _shape(config: dict[str, Any], rope: dict[str, Any]) -> Shape | None:
 class FusedDecoder:
     """A Decoder over weights that were packed for `kernel`."""
 
-    def __init__(self, directory: Path, shape: Shape, kernel: Kernel) -> None:
+    def __init__(self, directory: Path, shape: Shape, kernel: Kernel, packer: Packer) -> None:
         self.shape = shape
         self.kernel = kernel
+        self._packed = packer
         self.layers, self.vocab_size = shape.layers, shape.vocab
         cpu = torch.device("cpu")
         self.kv = KVShape(shape.layers, shape.kv_heads, shape.width, kv_dtype(kernel), cpu)
@@ -165,9 +177,9 @@ class FusedDecoder:
     ) -> tuple[Tensor, Product]:
         """A norm's weight and the product behind it; int8 shares the norm's outliers."""
         if seen is None:
-            return norm.float(), product(weight, self.kernel)
+            return norm.float(), self._packed(weight)
         scales = column_scales(seen, weight)
-        return norm.float() / scales, product(weight, self.kernel, scales)
+        return norm.float() / scales, self._packed(weight, scales)
 
     def _read_layer(self, read: "_Weights", index: int, seen: Sequence[Tensor] | None) -> Layer:
         s, name = self.shape, f"model.layers.{index}"
@@ -188,10 +200,10 @@ class FusedDecoder:
             attention_norm=attention_norm,
             qkv=packed_qkv,
             qkv_bias=bias,
-            out=product(read(f"{attention}.o_proj.weight", s.hidden, rows["q"]), self.kernel),
+            out=self._packed(read(f"{attention}.o_proj.weight", s.hidden, rows["q"])),
             feed_norm=feed_norm,
             gate_up=packed_gate_up,
-            down=product(read(f"{feed}.down_proj.weight", s.hidden, s.feed), self.kernel),
+            down=self._packed(read(f"{feed}.down_proj.weight", s.hidden, s.feed)),
         )
 
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:

@@ -1,24 +1,40 @@
 """Which kernel the linear layers get on a processor: what measures best, remembered.
 
-Measured at the first start of a model of some size, on a layer of its shape. Knows kernels and
-times; no models.
+Measured at the first start of a model of some size, on layers of its shapes, with the threads that
+passes have. Knows kernels and times; no models.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from completiond.model import processor
 from completiond.model.measured import Measured
-from completiond.model.quantize import KERNELS, Kernel, Product, product
+from completiond.model.quantize import (
+    KERNELS,
+    FbgemmInt8,
+    Kernel,
+    OnednnInt8,
+    Packer,
+    Product,
+    packer,
+)
 
-ROWS = (1, 8)
-"""Rows of the passes that decide: a plain token, and a verified draft."""
+ROWS = (1, 8, 16)
+"""Rows of the passes that decide: a plain token, verified drafts, a part of a prefill."""
 COLD_BYTES = 48 << 20
 """Weights that are read in turn, so that they come from memory as a model's do."""
-ROUNDS = 3
+ROUNDS = 5
 COARSE = 1.5
 """Without VNNI int8 has seven bits for an activation: it must be so many times faster."""
+Shape = tuple[int, int]
+"""[out, in] of a weight."""
+WAYS: dict[str, Packer] = {
+    "fbgemm": FbgemmInt8,
+    "onednn": OnednnInt8,
+}
+"""Libraries for int8; both give the same bits, so that the faster one may be taken."""
 
 
 def choose(wanted: str, out: int, inputs: int) -> Kernel:
@@ -26,11 +42,7 @@ def choose(wanted: str, out: int, inputs: int) -> Kernel:
     for kernel in KERNELS:
         if wanted == kernel:
             return kernel
-    known, shape = Measured("kernels"), f"{out} x {inputs}"
-    times = known.get(shape)
-    if set(times) != set(KERNELS):
-        times = {kernel: round(_milliseconds(kernel, out, inputs), 3) for kernel in KERNELS}
-        known.put(shape, times)
+    times = _times("kernels", [(out, inputs)], {kernel: packer(kernel) for kernel in KERNELS})
     return best(times, vnni=processor.detect().vnni)
 
 
@@ -42,17 +54,37 @@ def best(times: dict[str, float], *, vnni: bool) -> Kernel:
     return min(KERNELS, key=lambda kernel: cost[kernel])
 
 
-def _milliseconds(kernel: Kernel, out: int, inputs: int) -> float:
-    """One layer at each of ROWS, in all; the best of some rounds."""
-    weight = torch.rand(out, inputs, dtype=torch.bfloat16).sub_(0.5)
-    size = weight.numel() * {"int8": 1, "bf16": 2, "fp32": 4}[kernel]
-    layers = [product(weight, kernel) for _ in range(max(1, COLD_BYTES // size))]
-    return sum(min(_round(layers, rows, inputs) for _ in range(ROUNDS)) for rows in ROWS)
+def int8_packer(shapes: Sequence[Shape]) -> Packer:
+    """Packs weights for the library that is faster here on layers of these shapes, one by one."""
+    times = _times("int8", shapes, WAYS)
+    return WAYS[min(times, key=lambda way: times[way])]
 
 
-def _round(layers: list[Product], rows: int, inputs: int) -> float:
-    x = torch.ones(rows, inputs)
+def _times(what: str, shapes: Sequence[Shape], ways: Mapping[str, Packer]) -> dict[str, float]:
+    """Milliseconds of each way for these layers, known or measured now."""
+    known, thing = Measured(what), ", ".join(f"{out} x {inputs}" for out, inputs in shapes)
+    times = known.get(thing)
+    if set(times) != set(ways):
+        times = {way: round(_milliseconds(make, shapes), 3) for way, make in ways.items()}
+        known.put(thing, times)
+    return times
+
+
+def _milliseconds(make: Packer, shapes: Sequence[Shape]) -> float:
+    """The layers at each of ROWS, in all; the best of some rounds."""
+    layers: list[tuple[Product, int]] = []
+    held = 0
+    while held < COLD_BYTES:
+        for out, inputs in shapes:
+            weight = torch.rand(min(out, COLD_BYTES // inputs), inputs, dtype=torch.bfloat16)
+            layers.append((make(weight.sub_(0.5)), inputs))
+            held += weight.numel()
+    return sum(min(_round(layers, rows) for _ in range(ROUNDS)) for rows in ROWS)
+
+
+def _round(layers: Sequence[tuple[Product, int]], rows: int) -> float:
+    given = {inputs: torch.ones(rows, inputs) for _, inputs in layers}
     started = time.perf_counter()
-    for layer in layers:
-        layer(x)
-    return (time.perf_counter() - started) * 1000 / len(layers)
+    for layer, inputs in layers:
+        layer(given[inputs])
+    return (time.perf_counter() - started) * 1000

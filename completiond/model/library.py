@@ -18,7 +18,7 @@ from transformers.utils import logging as library_logging
 
 from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.model.kv_cache import KVShape
-from completiond.model.quantize import Kernel, kv_dtype, replace_linears
+from completiond.model.quantize import Kernel, kv_dtype, one_thread, replace_linears
 from completiond.model.runner import Attends
 
 ATTENTION = "completiond"
@@ -136,7 +136,8 @@ def _refuse_gaps(directory: Path, report: dict[str, Any]) -> None:
 
 def _fit_cpu(model: nn.Module, kernel: Kernel) -> None:
     """Linear layers in `kernel`, the large table in bf16, norms and biases in float32."""
-    replace_linears(model, kernel)
+    with one_thread():
+        replace_linears(model, kernel)
     for parameter in model.parameters():
         if parameter.dtype == torch.bfloat16 and parameter.dim() == 1:
             parameter.data = parameter.data.float()

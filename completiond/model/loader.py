@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 
 from completiond.errors import DeviceError, ModelCorrupt, ModelUnsupported
-from completiond.model import kernels, mixer
+from completiond.model import kernels, mixer, quantize
 from completiond.model.fused import FusedDecoder, fusable
 from completiond.model.graphs import CudaCapture, GraphRunner
 from completiond.model.quantize import Kernel
@@ -74,7 +74,9 @@ def load_decoder(directory: Path, device: torch.device, kernel: str = "auto") ->
     with explained(directory, device):
         shape = fusable(directory) if on_cpu else None
         if shape is not None:
-            return FusedDecoder(directory, shape, chosen)
+            by_shape = chosen == "int8"
+            packer = kernels.int8_packer(shape.products) if by_shape else quantize.packer(chosen)
+            return FusedDecoder(directory, shape, chosen, packer)
         # The library takes two seconds to import; a model that is fused does without.
         from completiond.model.library import load_library
 

@@ -6,7 +6,9 @@ Knows torch's quantized kernels; knows no model.
 """
 
 import warnings
-from typing import Literal, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +25,12 @@ class Product(Protocol):
 
     def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
         """x [N, in] float → x · weightᵀ [N, out] float, each row times its `by` [N, 1]."""
+
+
+class Packer(Protocol):
+    """Makes a product of a weight [out, in], its columns multiplied by `columns` [in] if given."""
+
+    def __call__(self, weight: Tensor, columns: Tensor | None = None) -> Product: ...
 
 
 BLOCK = 1 << 20
@@ -57,8 +65,8 @@ def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor
     return values, scales
 
 
-class PackedInt8:
-    """A weight [out, in] packed for int8 products, and how to multiply rows by it."""
+class FbgemmInt8:
+    """A weight [out, in] for fbgemm's int8 product, which quantizes the rows itself."""
 
     def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
         values, scales = quantize_rows(weight, columns)
@@ -67,16 +75,49 @@ class PackedInt8:
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
             quantized = torch._make_per_channel_quantized_tensor(values, scales, zeros, 0)
         self._packed = torch.ops.quantized.linear_prepack(quantized, None)
-        # Without VNNI two products are added in 16 bits: eight bits of activation overflow there.
-        self._most = 127 if processor.detect().vnni else 63
+        self._most = _most()
 
     def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
-        size = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-        product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            x / size, 1 / self._most, self._most + 1, self._packed
+        size = _magnitudes(x)
+        product: Tensor = _FBGEMM(x / size, 1 / self._most, self._most + 1, self._packed)
+        return product.mul_(size if by is None else size.mul_(by))
+
+
+class OnednnInt8:
+    """The same for onednn's int8 product: dearer at one row, cheaper at many or wide ones."""
+
+    def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
+        values, scales = quantize_rows(weight, columns)
+        self._most = _most()
+        self._packed = torch.ops.onednn.qlinear_prepack(values, None)
+        # fbgemm's order of factors, so that both give the same bits.
+        self._scales = scales.float() * torch.tensor(1 / self._most)
+        self._zeros = torch.zeros(len(scales), dtype=torch.int32)
+
+    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+        """[N, in] float → [N, out] float, each row on its own."""
+        size, zero = _magnitudes(x), self._most + 1
+        rows = torch.quantize_per_tensor(x / size, 1 / self._most, zero, torch.quint8).int_repr()
+        product: Tensor = _ONEDNN(
+            rows, 1.0, zero, self._packed, self._scales, self._zeros, *_NOTHING_ELSE
         )
         return product.mul_(size if by is None else size.mul_(by))
+
+
+_FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+_ONEDNN = torch.ops.onednn.qlinear_pointwise.default
+_NOTHING_ELSE: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")
+
+
+def _magnitudes(x: Tensor) -> Tensor:
+    return x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
+
+
+def _most() -> int:
+    """The largest value of a quantized activation."""
+    # Without VNNI two products are added in 16 bits: eight bits of activation overflow there.
+    return 127 if processor.detect().vnni else 63
 
 
 class PlainProduct:
@@ -90,12 +131,17 @@ class PlainProduct:
         return linear(scaled.to(self._weight.dtype), self._weight).float()
 
 
-def product(weight: Tensor, kernel: Kernel, columns: Tensor | None = None) -> Product:
-    """The weight [out, in], packed for `kernel`; with `columns` [in] only int8 can balance."""
+def packer(kernel: Kernel) -> Packer:
+    """Packs weights for `kernel`; a float keeps them as they are and has nothing to balance."""
     if kernel == "int8":
-        return PackedInt8(weight, columns)
-    assert columns is None, "there is nothing to balance where nothing is quantized"
-    return PlainProduct(weight, torch.bfloat16 if kernel == "bf16" else torch.float32)
+        return FbgemmInt8
+    dtype = torch.bfloat16 if kernel == "bf16" else torch.float32
+
+    def pack(weight: Tensor, columns: Tensor | None = None) -> Product:
+        assert columns is None, "there is nothing to balance where nothing is quantized"
+        return PlainProduct(weight, dtype)
+
+    return pack
 
 
 class PackedLinear(nn.Module):
@@ -104,7 +150,7 @@ class PackedLinear(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self._multiply = product(weight, kernel)
+        self._multiply = packer(kernel)(weight)
         self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -134,6 +180,17 @@ class HalfEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         found: Tensor = self._table(ids)
         return found.float()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """While weights are packed one by one: threads would only wait for one another."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(count)
 
 
 def replace_linears(module: nn.Module, kernel: Kernel) -> None:

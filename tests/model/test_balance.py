@@ -12,7 +12,7 @@ from completiond.model.attention import Segment
 from completiond.model.balance import ROWS, Trial, column_scales
 from completiond.model.fused import FusedDecoder, Shape, _Weights, fusable
 from completiond.model.kv_cache import Slot
-from completiond.model.quantize import PackedInt8
+from completiond.model.quantize import FbgemmInt8, Kernel, packer
 from completiond.model.runner import Runner
 from tiny import tiny_config
 
@@ -38,7 +38,7 @@ def test_int8_errs_a_third_as_much_on_rows_with_an_outlying_channel() -> None:
     weight, x = noise(256, 128), outlying(16, 128)
     weight[:, 3] /= 50  # or its own column would be all that the product says
     scales = column_scales(x.abs().amax(0), weight)
-    plain, balanced = PackedInt8(weight)(x), PackedInt8(weight, scales)(x / scales)
+    plain, balanced = FbgemmInt8(weight)(x), FbgemmInt8(weight, scales)(x / scales)
     want = x @ weight.T
     assert error(balanced, want) < error(plain, want) / 3
 
@@ -47,7 +47,7 @@ def test_what_has_no_outliers_is_left_nearly_as_it_is() -> None:
     weight, x = noise(4096, 128), noise(64, 128, seed=1)
     scales = column_scales(x.abs().amax(0), weight)
     want = x @ weight.T
-    plain, balanced = PackedInt8(weight)(x), PackedInt8(weight, scales)(x / scales)
+    plain, balanced = FbgemmInt8(weight)(x), FbgemmInt8(weight, scales)(x / scales)
     assert error(balanced, want) < 1.2 * error(plain, want)
 
 
@@ -89,7 +89,7 @@ def test_the_trial_sees_what_the_pass_itself_computes(directory: Path) -> None:
     shape, read = shape_of(directory), _Weights(directory)
     seen = list(Trial(read, shape).magnitudes())
     assert len(seen) == 2 * LAYERS + 1
-    runner = Runner(FusedDecoder(directory, shape, "fp32"), shape.vocab)
+    runner = Runner(FusedDecoder(directory, shape, "fp32", packer("fp32")), shape.vocab)
     ids = [(i * 7919 + 11) % VOCAB for i in range(ROWS)]
     hidden = runner.forward([Segment(Slot(runner.kv), ids)], range(LAYERS + 1)).hidden
     for index in range(LAYERS):
@@ -102,7 +102,8 @@ def test_the_trial_sees_what_the_pass_itself_computes(directory: Path) -> None:
 
 def test_hidden_states_are_the_librarys_however_the_head_is_balanced(directory: Path) -> None:
     shape = shape_of(directory)
-    runners = [Runner(FusedDecoder(directory, shape, k), shape.vocab) for k in ("fp32", "int8")]
+    kernels: tuple[Kernel, ...] = ("fp32", "int8")
+    runners = [Runner(FusedDecoder(directory, shape, k, packer(k)), shape.vocab) for k in kernels]
     ids = list(range(5, 25))
     states = [r.forward([Segment(Slot(r.kv), ids)], [LAYERS]).hidden[LAYERS] for r in runners]
     assert error(states[1], states[0]) < 0.12

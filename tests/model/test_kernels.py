@@ -10,67 +10,76 @@ import pytest
 import tiny_checkpoint
 import torch
 
-from completiond.config import cache_dir
-from completiond.model import kernels, processor
+from completiond.model import kernels, measured, processor
 from completiond.model.measured import machine
-from completiond.model.quantize import KERNELS
+from completiond.model.quantize import KERNELS, Packer, packer
 
 TIMES = {"int8": 1.0, "bf16": 2.0, "fp32": 8.0}
 
 
 def file() -> Path:
-    return cache_dir() / "kernels.json"
+    return measured.cache_dir() / "kernels.json"
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Kernels whose layers were timed, with times that are always the same; an empty cache."""
     asked: list[str] = []
 
-    def milliseconds(kernel: str, out: int, inputs: int) -> float:
+    def milliseconds(kernel: str, shapes: object) -> float:
         asked.append(kernel)
         return TIMES[kernel]
 
-    monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(measured, "cache_dir", lambda: tmp_path / "cache")
     monkeypatch.setattr(kernels, "_milliseconds", milliseconds)
+    monkeypatch.setattr(kernels, "packer", lambda kernel: kernel)
     monkeypatch.setattr(kernels.processor, "detect", lambda: processor.Processor(True, True))
     return asked
 
 
-def test_the_kernel_that_is_asked_for_is_used_unmeasured(measured: list[str]) -> None:
+def test_the_kernel_that_is_asked_for_is_used_unmeasured(timed: list[str]) -> None:
     assert [kernels.choose(kernel, 64, 32) for kernel in KERNELS] == list(KERNELS)
-    assert not measured
+    assert not timed
 
 
-def test_a_shape_is_measured_once_and_another_one_again(measured: list[str]) -> None:
+def test_a_shape_is_measured_once_and_another_one_again(timed: list[str]) -> None:
     assert kernels.choose("auto", 64, 32) == kernels.choose("auto", 64, 32) == "int8"
-    assert measured == list(KERNELS)
+    assert timed == list(KERNELS)
     kernels.choose("auto", 64, 48)
-    assert len(measured) == 2 * len(KERNELS)
+    assert len(timed) == 2 * len(KERNELS)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "\x00", '{"a": {"64 x 32": 3}}'])
-def test_a_file_that_is_not_ours_is_measured_over(measured: list[str], text: str) -> None:
+def test_a_file_that_is_not_ours_is_measured_over(timed: list[str], text: str) -> None:
     file().parent.mkdir(parents=True)
     file().write_text(text, encoding="utf-8")
     assert kernels.choose("auto", 64, 32) == "int8"
     assert json.loads(file().read_text())[machine()]["64 x 32"] == TIMES
 
 
-def test_what_another_machine_measured_is_kept_and_not_believed(measured: list[str]) -> None:
+def test_what_another_machine_measured_is_kept_and_not_believed(timed: list[str]) -> None:
     file().parent.mkdir(parents=True)
     other = {"other | 64 threads | torch 9": {"64 x 32": {"int8": 9.0, "bf16": 1.0, "fp32": 2.0}}}
     file().write_text(json.dumps(other), encoding="utf-8")
-    assert kernels.choose("auto", 64, 32) == "int8" and measured
+    assert kernels.choose("auto", 64, 32) == "int8" and timed
     assert other.items() <= json.loads(file().read_text()).items()
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_measurement(
-    measured: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    timed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(measured, "cache_dir", lambda: tmp_path / "file")
     assert kernels.choose("auto", 64, 32) == "int8"
+
+
+@pytest.mark.parametrize("faster", kernels.WAYS.values(), ids=kernels.WAYS)
+def test_int8_gets_the_library_that_is_faster_on_its_shapes(
+    faster: Packer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernels, "_milliseconds", lambda make, _: 1.0 + (make is not faster))
+    monkeypatch.setattr(measured, "cache_dir", lambda: tmp_path)
+    assert kernels.int8_packer([(64, 32), (128, 32)]) is faster
 
 
 def test_without_vnni_int8_must_be_much_faster() -> None:
@@ -80,7 +89,7 @@ def test_without_vnni_int8_must_be_much_faster() -> None:
 
 
 def test_measuring_a_real_layer_takes_milliseconds_of_every_kernel() -> None:
-    times = {kernel: kernels._milliseconds(kernel, 256, 64) for kernel in KERNELS}
+    times = {kernel: kernels._milliseconds(packer(kernel), [(256, 64)]) for kernel in KERNELS}
     assert all(0 < took < 1000 for took in times.values())
 
 
@@ -93,12 +102,12 @@ from pathlib import Path
 from completiond.model.attention import Segment
 from completiond.model.kv_cache import Slot
 from completiond.model.loader import load_decoder
-from completiond.model.quantize import PackedInt8
+from completiond.model.quantize import FbgemmInt8
 from completiond.model.runner import Runner
 
 level = torch.backends.cpu.get_cpu_capability()
 assert level == {"avx2": "AVX2"}.get(sys.argv[1], "AVX512"), level
-large = PackedInt8(torch.full((8, 896), 0.02))(torch.ones(2, 896))
+large = FbgemmInt8(torch.full((8, 896), 0.02))(torch.ones(2, 896))
 assert torch.allclose(large, torch.full((2, 8), 0.02 * 896), rtol=0.01), large  # no overflow
 ids = [i % 7 + 3 for i in range(20)]
 found = []

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from completiond.model.kernels import WAYS
 from completiond.model.quantize import (
+    KERNELS,
     HalfEmbedding,
-    Kernel,
-    PackedInt8,
     PackedLinear,
+    Packer,
     quantize_rows,
     replace_linears,
 )
@@ -38,9 +39,12 @@ def neighbours(n: int, width: int, seed: int) -> Tensor:
     return noise(n, width, seed=seed) * sizes[pick]
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(("out", "width"), SHAPES)
-def test_a_row_does_not_depend_on_its_neighbours_or_their_number(out: int, width: int) -> None:
-    multiply = PackedInt8(noise(out, width))
+def test_a_row_does_not_depend_on_its_neighbours_or_their_number(
+    way: Packer, out: int, width: int
+) -> None:
+    multiply = way(noise(out, width))
     rows = noise(3, width, seed=1)
     alone = [multiply(row[None])[0] for row in rows]
     for n in WIDTHS:
@@ -52,9 +56,10 @@ def test_a_row_does_not_depend_on_its_neighbours_or_their_number(out: int, width
                 assert same_bits(multiply(y)[at], want), f"row {at} of {n}"
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("poison", [torch.inf, -torch.inf, torch.nan])
-def test_a_row_that_is_not_finite_poisons_no_other(poison: float) -> None:
-    multiply = PackedInt8(noise(65, 33))
+def test_a_row_that_is_not_finite_poisons_no_other(way: Packer, poison: float) -> None:
+    multiply = way(noise(65, 33))
     for n in (2, 8, 32):
         x = noise(n, 33, seed=n)
         clean = multiply(x)
@@ -64,20 +69,34 @@ def test_a_row_that_is_not_finite_poisons_no_other(poison: float) -> None:
         assert same_bits(y[others], clean[others])
 
 
+@pytest.mark.parametrize(("out", "width"), SHAPES)
+def test_both_libraries_give_the_same_bits(out: int, width: int) -> None:
+    """Each shape has the one that is faster there: an answer must not depend on which."""
+    weight, x = noise(out, width), neighbours(19, width, seed=3)
+    by = noise(19, 1, seed=4).abs()
+    for n in (1, 8, 19):
+        first, *others = [make(weight)(x[:n], by[:n]) for make in WAYS.values()]
+        assert all(same_bits(first, other) for other in others)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 33), st.integers(0, 1000))
 def test_any_shape_is_exact_by_rows(out: int, width: int, n: int, seed: int) -> None:
-    multiply = PackedInt8(noise(out, width, seed=seed))
-    x = neighbours(n, width, seed)
-    together = multiply(x)
-    assert together.shape == (n, out)
-    for i in range(n):
-        assert same_bits(together[i], multiply(x[i : i + 1])[0])
+    for way in WAYS.values():
+        multiply = way(noise(out, width, seed=seed))
+        x = neighbours(n, width, seed)
+        together = multiply(x)
+        assert together.shape == (n, out)
+        for i in range(n):
+            assert same_bits(together[i], multiply(x[i : i + 1])[0])
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize(("out", "width"), SHAPES)
 @pytest.mark.parametrize("size", [1.0, 1e-5, 1e5])
-def test_the_error_is_within_the_two_roundings(out: int, width: int, size: float) -> None:
+def test_the_error_is_within_the_two_roundings(
+    way: Packer, out: int, width: int, size: float
+) -> None:
     """|xW - float| ≤ Σ |x| half a weight step + |w| half an activation step."""
     weight, x = noise(out, width), noise(9, width, seed=1) * size
     exact = x.double() @ weight.double().T
@@ -88,37 +107,38 @@ def test_the_error_is_within_the_two_roundings(out: int, width: int, size: float
         + row_step[:, None] * weight.double().abs().sum(1)
         + width * 0.5 * row_step[:, None] * weight_step
     )
-    error = (PackedInt8(weight)(x).double() - exact).abs()
+    error = (way(weight)(x).double() - exact).abs()
     assert (error <= bound * 1.001).all()
 
 
-def test_the_error_is_a_percent_in_practice() -> None:
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_the_error_is_a_percent_in_practice(way: Packer) -> None:
     weight, x = noise(896, 896), noise(16, 896, seed=1)
     exact = x @ weight.T
-    assert (PackedInt8(weight)(x) - exact).norm() / exact.norm() < 0.015
+    assert (way(weight)(x) - exact).norm() / exact.norm() < 0.015
 
 
-def test_rows_of_zeros_give_zeros_and_rows_of_weights_of_zeros_too() -> None:
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_rows_of_zeros_give_zeros_and_rows_of_weights_of_zeros_too(way: Packer) -> None:
     weight = noise(40, 33)
     weight[7] = 0
-    y = PackedInt8(weight)(torch.cat([torch.zeros(1, 33), noise(4, 33)]))
+    y = way(weight)(torch.cat([torch.zeros(1, 33), noise(4, 33)]))
     assert (y[0] == 0).all() and (y[:, 7] == 0).all()
 
 
-KERNELS: tuple[Kernel, ...] = ("int8", "bf16", "fp32")
-
-
-def test_no_rows_give_no_rows() -> None:
-    assert PackedInt8(noise(40, 33))(torch.zeros(0, 33)).shape == (0, 40)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_no_rows_give_no_rows(way: Packer) -> None:
+    assert way(noise(40, 33))(torch.zeros(0, 33)).shape == (0, 40)
     for kernel in KERNELS:
         layer = PackedLinear(noise(40, 33), noise(40), kernel)
         assert layer(torch.zeros(1, 0, 33)).shape == (1, 0, 40)
 
 
-def test_a_row_of_the_largest_floats_stays_finite_where_the_product_is() -> None:
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_a_row_of_the_largest_floats_stays_finite_where_the_product_is(way: Packer) -> None:
     weight = torch.eye(8)
     x = torch.full((1, 8), 3e38)
-    torch.testing.assert_close(PackedInt8(weight)(x), x, rtol=1e-2, atol=0)
+    torch.testing.assert_close(way(weight)(x), x, rtol=1e-2, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
