@@ -22,7 +22,13 @@ from completiond.errors import CompletiondError
 WIDTHS = (1, 2, 4, 8, 16, 32)
 CHUNK = 128
 """Tokens of a chunk of prefill, as the engine cuts it here."""
-LINEAR = "quantized::linear_with_input_q_dq_qweight_dq_output_fp32"
+LINEARS = (
+    "quantized::linear_with_input_q_dq_qweight_dq_output_fp32",
+    "onednn::qlinear_pointwise",
+    "aten::mkldnn_linear",
+    "aten::addmm",
+    "aten::mm",
+)
 READY_S = 120.0
 
 
@@ -105,7 +111,7 @@ class _Sides:
             for _ in range(5):
                 self._pass(width)
         own = {event.key: event.self_cpu_time_total for event in profile.key_averages()}
-        part = own.get(LINEAR, 0.0) or own.get("aten::mm", 0.0) + own.get("aten::addmm", 0.0)
+        part = sum(own.get(name, 0.0) for name in LINEARS)
         return {"ms": round(part / 5000, 2), "share": round(part / sum(own.values()), 3)}
 
     def _add(self, name: str, value: float) -> None:

@@ -90,6 +90,9 @@ class OnednnInt8:
     def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
         values, scales = quantize_rows(weight, columns)
         self._most = _most()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
+            torch.quantize_per_tensor(torch.zeros(1), 1.0, 0, torch.quint8)  # it warns once
         self._packed = torch.ops.onednn.qlinear_prepack(values, None)
         # fbgemm's order of factors, so that both give the same bits.
         self._scales = scales.float() * torch.tensor(1 / self._most)
