@@ -21,6 +21,7 @@ from completiond.engine.job import Job, Rules
 from completiond.engine.scripted import ScriptedCore, script_of
 from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError
+from completiond.footprint import keep_freed_blocks
 from completiond.model import processor
 from completiond.model.checkpoint import ModelFiles, describe
 from completiond.prompt.healing import HealingMask, VocabularyIndex
@@ -148,6 +149,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
+    keep_freed_blocks()
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         serve(sock)
 

@@ -241,6 +241,7 @@ def test_without_the_extra_serve_and_doctor_say_what_to_install(
         assert code == 1 and "pip install 'completiond[serve]'" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -316,6 +317,7 @@ def test_what_cannot_be_read_is_said(make: Callable[[str], None]) -> None:
         place.read(Path("odd.py"), 1, 1)
 
 
+@pytest.mark.slow
 def test_awkward_files_complete_or_say_why(run: Run) -> None:
     awkward = Path(__file__).parents[2] / "shared" / "data" / "awkward"
     if not awkward.is_dir():

@@ -59,6 +59,7 @@ def test_covered_tokens_are_those_in_a_known_window(ids: list[int], text: list[i
     assert edit_set.covered(ids, known) == len({i + k for i in starts for k in range(n)})
 
 
+@pytest.mark.slow
 def test_the_committed_list_is_what_the_rule_finds() -> None:
     directory = DATA / "traces_dev"
     if not directory.is_dir():

@@ -13,6 +13,7 @@ SCRIPT = Path(__file__).parent.parent / "scripts" / "gpu_check.py"
 WIDTHS = ["1", "2", "4", "8", "16", "32", "64"]
 
 
+@pytest.mark.slow
 def test_the_whole_check_runs_on_a_processor_with_tiny_shapes() -> None:
     command = [sys.executable, str(SCRIPT), "--tiny", "--cpu"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -30,6 +31,7 @@ def test_the_whole_check_runs_on_a_processor_with_tiny_shapes() -> None:
         assert model["cancel"]["longest_ms"] > 0
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_says_so_at_once() -> None:
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(
@@ -39,6 +41,7 @@ def test_without_a_gpu_it_says_so_at_once() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.slow
 def test_on_a_gpu_every_shape_is_recorded_and_agrees() -> None:
     """Skipped where there is none: this part has not run yet."""
     if not torch.cuda.is_available():

@@ -248,6 +248,7 @@ async def test_many_frames_are_answered_and_the_connection_stays(at: str, frames
             assert listener.counts.refused == 1
 
 
+@pytest.mark.slow  # it measures this process: not beside others
 @pytest.mark.parametrize("size", [20, 60_000])
 async def test_frames_without_end_cost_bounded_memory_and_the_connection(
     at: str, path: Path, size: int

@@ -19,7 +19,7 @@ from completiond.engine.fit import DRAFT_SHARE, Needs, fit
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.engine.threads import Threads
-from completiond.footprint import free_bytes, keep_freed_blocks, return_free_memory
+from completiond.footprint import free_bytes, return_free_memory
 from completiond.model import vocabulary
 from completiond.model.attention import Segment
 from completiond.model.checkpoint import ModelFiles
@@ -61,7 +61,6 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
     cache = runner.cache(fitted.kv)
     drafters = _drafters(config, files, small if fitted.draft else None, device, fitted.kv)
     return_free_memory()
-    keep_freed_blocks()
     trial, threads = _timed(config, files.name, runner, cache)
     target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])
     return ModelCore(

@@ -25,6 +25,8 @@ ROWS = (1, 8, 16)
 """Rows of the passes that decide: a plain token, verified drafts, a part of a prefill."""
 COLD_BYTES = 48 << 20
 """Weights that are read in turn, so that they come from memory as a model's do."""
+MOST = 32
+"""Layers that are timed at most: small ones are never cold."""
 ROUNDS = 5
 COARSE = 1.5
 """Without VNNI int8 has seven bits for an activation: it must be so many times faster."""
@@ -74,7 +76,7 @@ def _milliseconds(make: Packer, shapes: Sequence[Shape]) -> float:
     """The layers at each of ROWS, in all; the best of some rounds."""
     layers: list[tuple[Product, int]] = []
     held = 0
-    while held < COLD_BYTES:
+    while held < COLD_BYTES and len(layers) < MOST:
         for out, inputs in shapes:
             weight = torch.rand(min(out, COLD_BYTES // inputs), inputs, dtype=torch.bfloat16)
             layers.append((make(weight.sub_(0.5)), inputs))

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from completiond.drafters import ngrams
 from completiond.drafters.ngrams import ENOUGH, FOLLOWED, LONGEST, ORDERS, Chains, Tail
 from completiond.drafters.text import BOUNDARY
 
@@ -37,16 +38,23 @@ def oracle(text: list[int], tail: list[int]) -> dict[int, int]:
 @settings(max_examples=300, deadline=None)
 @given(Text, st.lists(st.integers(1, 3), min_size=1, max_size=LONGEST))
 def test_places_are_real_and_the_longest_is_among_them(text: list[int], tail: list[int]) -> None:
-    places, true = chains(text).places(Tail.of(tail)), oracle(text, tail)
+    made = chains(text)
+    places, true = made.places(Tail.of(tail)), oracle(text, tail)
     assert all(true[at] == length for at, length in places)
     assert len({at for at, _ in places}) == len(places)
     if len(true) < min(FOLLOWED, ENOUGH):
         assert dict(places) == true
     longest = max(true.values(), default=0)
     order = next((o for o in ORDERS if o <= longest), None)
-    if order is not None:  # among those that share that order, the latest were all looked at
-        latest = sorted((at for at, n in true.items() if n >= order), reverse=True)[: FOLLOWED - 1]
-        assert set(latest) <= {at for at, _ in places}
+    if order is not None:  # of those that share a table's slot, the latest were all looked at
+
+        def slot(ids: list[int]) -> int:
+            return ngrams._keys(ids[::-1])[ORDERS.index(order)] >> made._shift
+
+        wanted = slot(tail[-order:])
+        sharing = [at for at in range(order, len(text)) if slot(text[at - order : at]) == wanted]
+        latest = {at for at in sharing[:-FOLLOWED:-1] if true.get(at, 0) >= order}
+        assert latest <= {at for at, _ in places}
 
 
 @settings(max_examples=200, deadline=None)

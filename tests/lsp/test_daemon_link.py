@@ -13,6 +13,8 @@ from completiond.errors import NoDaemon
 from completiond.protocol import messages as m
 from completiond_lsp.daemon_link import DaemonLink, Target
 
+pytestmark = pytest.mark.slow  # real processes
+
 
 @pytest.fixture
 def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -24,6 +24,9 @@ CI_FACTOR = 6
 GONE_S = 2 * CI_FACTOR
 
 
+pytestmark = pytest.mark.slow  # real processes
+
+
 @pytest.fixture
 def endpoint(tmp_path: Path) -> str:
     tmp_path.chmod(0o700)

@@ -19,6 +19,8 @@ from completiond.model import fetch as fetching
 from completiond.model.fetch import cache_errors, fetch, lock, need_space
 from completiond.model.registry import IndexModel
 
+pytestmark = pytest.mark.slow  # the real package client
+
 DATA = random.Random(0).randbytes(300_000)
 
 

@@ -127,6 +127,7 @@ print(float((found[0] - found[1]).norm() / found[0].norm()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["avx2", "avx512", "vnni", "auto"])
 def test_int8_is_right_and_exact_on_processors_that_have_less(isa: str, tmp_path: Path) -> None:
     if isa != "avx2" and torch.backends.cpu.get_cpu_capability() != "AVX512":

@@ -18,6 +18,8 @@ from replay_traces import Moment, Step, Trace, read, timed
 
 from daemon_world import in_process, world
 
+pytestmark = pytest.mark.slow  # real processes
+
 ROOT = Path(__file__).parents[2]
 BEFORE = "import os\n\n\ndef f(value):\n    "
 LINE = "return value + 1"
