@@ -21,7 +21,7 @@ from completiond.engine.job import Job, Rules
 from completiond.engine.scripted import ScriptedCore, script_of
 from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError
-from completiond.footprint import keep_freed_blocks
+from completiond.footprint import keep_freed_blocks, map_blocks_apart
 from completiond.model import processor
 from completiond.model.checkpoint import ModelFiles, describe
 from completiond.prompt.healing import HealingMask, VocabularyIndex
@@ -109,9 +109,15 @@ def serve(sock: socket.socket) -> None:
     worker = Worker(lambda message: sock.sendall(packing.pack(message)))
     threading.Thread(target=_read, args=(sock, unpacker, worker), daemon=True).start()
     try:
-        worker.run(lambda: load(start))
+        worker.run(lambda: _loaded(start))
     except (BrokenPipeError, ConnectionResetError):
         os._exit(0)  # the front is gone
+
+
+def _loaded(start: Mapping[str, Any]) -> Loaded:
+    loaded = load(start)
+    keep_freed_blocks()
+    return loaded
 
 
 def _first_message(sock: socket.socket, unpacker: Any) -> Mapping[str, Any]:
@@ -149,7 +155,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
-    keep_freed_blocks()
+    map_blocks_apart()
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         serve(sock)
 

@@ -12,8 +12,8 @@ import sys
 LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Environment of a process that computes: weights in large pages are read a twentieth faster."""
 MANY_FILES = 65_536
-LARGE_BLOCK = 32 << 20
-"""Bytes from which on a block is mapped on its own; glibc takes no more than this."""
+SMALL_BLOCK, LARGE_BLOCK = 1 << 20, 32 << 20
+"""Bytes from which on a block is mapped on its own; glibc takes no more than the second."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -67,14 +67,26 @@ def return_free_memory() -> None:
             trim(0)
 
 
+def map_blocks_apart() -> None:
+    """Give every large block pages of its own, large ones: for the time in which weights are read.
+
+    In the heaps of the threads that pack them they would get small ones.
+    """
+    _mallopt(_M_MMAP_THRESHOLD, SMALL_BLOCK)
+
+
 def keep_freed_blocks() -> None:
     """Let what a pass frees serve the next one: glibc would return large blocks each time, and the
     kernel would have to clear them again."""
+    _mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+    _mallopt(_M_TRIM_THRESHOLD, 4 * LARGE_BLOCK)
+
+
+def _mallopt(option: int, value: int) -> None:
     if sys.platform == "linux":
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
-            mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
-            mallopt(_M_TRIM_THRESHOLD, 4 * LARGE_BLOCK)
+            mallopt(option, value)
 
 
 def forget_mapped(address: int, size: int) -> None:

@@ -33,7 +33,7 @@ import bench_quality
 import bench_simulate
 import zmq
 
-from completiond.footprint import LARGE_PAGES, keep_freed_blocks
+from completiond.footprint import LARGE_PAGES, map_blocks_apart
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 
@@ -52,7 +52,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if LARGE_PAGES.items() - os.environ.items():  # computed here as in the engine's process
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | LARGE_PAGES)
-    keep_freed_blocks()
+    map_blocks_apart()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))
 

@@ -25,12 +25,14 @@ def add_options(parser: Any) -> None:
 def ours(arguments: Any) -> tuple[Any, Any, float]:
     from completiond.config import load
     from completiond.engine.load import load_core
+    from completiond.footprint import keep_freed_blocks
     from completiond.model import store
 
     started = time.perf_counter()
     files = store.resolve(arguments.model)
     flags = {"engine.kernel": arguments.kernel, "engine.threads": arguments.threads}
     core = load_core(load(flags), files)
+    keep_freed_blocks()  # as the engine's process does
     return core, files, time.perf_counter() - started
 
 
