@@ -29,6 +29,7 @@ LINEARS = (
     "aten::addmm",
     "aten::mm",
 )
+IN_A_ROW = 4
 READY_S = 120.0
 
 
@@ -98,8 +99,8 @@ class _Sides:
         from completiond.model.kv_cache import Slot
 
         for width in WIDTHS:
-            self._add(f"{width} rows", timed(lambda width=width: self._pass(width)) * 1000)
-        self._add("hf 1 row", timed(self._peer_row) * 1000)
+            self._add(f"{width} rows", _steady(lambda width=width: self._pass(width)))
+        self._add("hf 1 row", _steady(self._peer_row))
         self._add("prefill", DEPTH / timed(lambda: self._prefill(Slot(self._runner.kv))))
         self._add("hf prefill", DEPTH / timed(self._peer_prefill))
 
@@ -138,6 +139,12 @@ class _Sides:
 
         with torch.inference_mode():
             return self._peer(torch.tensor(ids), use_cache=True, **more)
+
+
+def _steady(call: Callable[[], object]) -> float:
+    """Milliseconds of one of several in a row, as llama-bench counts: the first one warms up."""
+    call()
+    return statistics.median(timed(call) * 1000 for _ in range(IN_A_ROW))
 
 
 async def _start(arguments: Any) -> dict[str, Any]:

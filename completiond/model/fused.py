@@ -143,9 +143,7 @@ class FusedDecoder:
 
     def _attend(self, layer: Layer, index: int, x: Tensor, turn: Tensor, pack: Pack) -> Tensor:
         s, n = self.shape, len(x)
-        qkv = layer.qkv(*self._normed(x, layer.attention_norm))
-        if layer.qkv_bias is not None:
-            qkv += layer.qkv_bias
+        qkv = layer.qkv(*self._normed(x, layer.attention_norm), layer.qkv_bias)
         heads = qkv.view(n, s.heads + 2 * s.kv_heads, s.width)
         turned = _rotated(heads[:, : s.heads + s.kv_heads], turn).transpose(0, 1)
         mixed = pack.attend(
@@ -156,11 +154,11 @@ class FusedDecoder:
             scale=1.0,  # the weights of q have it
             window=s.window,
         )
-        return layer.out(mixed.view(n, s.heads * s.width)).add_(x)
+        return layer.out(mixed.view(n, s.heads * s.width), None, x)
 
     def _feed(self, layer: Layer, x: Tensor) -> Tensor:
         gate, up = layer.gate_up(*self._normed(x, layer.feed_norm)).chunk(2, -1)
-        return layer.down(silu(gate).mul_(up)).add_(x)
+        return layer.down(silu(gate).mul_(up), None, x)
 
     def _normed(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """RMS norm in two factors, [N, H] and [N, 1], for a product that takes them apart."""
@@ -223,8 +221,9 @@ def _packers() -> ThreadPoolExecutor:
 
 def _rotated(x: Tensor, turn: Tensor) -> Tensor:
     """[N, heads, D] turned by position; the parts of a pair lie side by side, see `_paired`."""
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * turn).flatten(-2)
+    n, heads, width = x.shape
+    pairs = torch.view_as_complex(x.view(n, heads, width // 2, 2))
+    return torch.view_as_real(pairs * turn).view(n, heads, width)
 
 
 def _paired(weight: Tensor, width: int) -> Tensor:

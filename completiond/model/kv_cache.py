@@ -40,6 +40,10 @@ def stepped(tokens: int, step: int) -> int:
     return -(-tokens // step) * step
 
 
+_Opened = tuple[tuple[int, int, int], list[tuple[Tensor, ...]]]
+_CLOSED: _Opened = ((-1, -1, -1), [])
+
+
 class Slot:
     """The cache of one sequence. `ids` are exactly the tokens whose keys and values are stored."""
 
@@ -51,6 +55,7 @@ class Slot:
         self.reserved = 0  # tokens that a running job may still store here; 0: idle
         self.idle_since = 0  # nanoseconds of the monotonic clock
         self._keys, self._values = self._empty()
+        self._opened = _CLOSED
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -81,6 +86,7 @@ class Slot:
             keys[..., : len(self.ids)] = self._keys[..., : len(self.ids)]
             values[:, :, : len(self.ids)] = self._values[:, :, : len(self.ids)]
             self._keys, self._values = keys, values
+            self._opened = _CLOSED
 
     def write(
         self, layer: int, k: Tensor, v: Tensor, columns: int | None = None
@@ -91,11 +97,23 @@ class Slot:
         `columns`, that many instead, within the capacity: what lies behind L+n is finite.
         """
         start, end = len(self.ids), len(self.ids) + k.shape[1]
-        keys, values = self._keys[layer], self._values[layer]
-        keys[:, :, start:end] = k.transpose(1, 2)
-        values[:, start:end] = v
-        seen = columns or end
-        return keys[:, :, :seen], values[:, :seen]
+        into_keys, into_values, keys, values = self._views(start, end, columns or end)[layer]
+        into_keys.copy_(k.transpose(1, 2))
+        into_values.copy_(v)
+        return keys, values
+
+    def _views(self, start: int, end: int, seen: int) -> list[tuple[Tensor, ...]]:
+        """By layer: where keys and values of [start, end) go, and those of [0, seen)."""
+        if self._opened[0] != (start, end, seen):  # once a pass: a view costs as much as a copy
+            parts = (
+                self._keys[..., start:end],
+                self._values[:, :, start:end],
+                self._keys[..., :seen],
+                self._values[:, :, :seen],
+            )
+            layers = list(zip(*(part.unbind(0) for part in parts), strict=True))
+            self._opened = ((start, end, seen), layers)
+        return self._opened[1]
 
     def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
         """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""

@@ -23,8 +23,9 @@ KERNELS: tuple[Kernel, ...] = ("int8", "bf16", "fp32")
 class Product(Protocol):
     """A linear layer without bias, packed."""
 
-    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
-        """x [N, in] float → x · weightᵀ [N, out] float, each row times its `by` [N, 1]."""
+    def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
+        """x [N, in] float → x · weightᵀ [N, out] float, each row times its `by` [N, 1], plus `add`
+        [N, out] or [out]."""
 
 
 class Packer(Protocol):
@@ -77,11 +78,11 @@ class FbgemmInt8:
         self._packed = torch.ops.quantized.linear_prepack(quantized, None)
         self._most = _most()
 
-    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
         size = _magnitudes(x)
         product: Tensor = _FBGEMM(x / size, 1 / self._most, self._most + 1, self._packed)
-        return product.mul_(size if by is None else size.mul_(by))
+        return _scaled(product, size if by is None else size.mul_(by), add)
 
 
 class OnednnInt8:
@@ -98,19 +99,23 @@ class OnednnInt8:
         self._scales = scales.float() * torch.tensor(1 / self._most)
         self._zeros = torch.zeros(len(scales), dtype=torch.int32)
 
-    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
         size, zero = _magnitudes(x), self._most + 1
         rows = torch.quantize_per_tensor(x / size, 1 / self._most, zero, torch.quint8).int_repr()
         product: Tensor = _ONEDNN(
             rows, 1.0, zero, self._packed, self._scales, self._zeros, *_NOTHING_ELSE
         )
-        return product.mul_(size if by is None else size.mul_(by))
+        return _scaled(product, size if by is None else size.mul_(by), add)
 
 
 _FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 _ONEDNN = torch.ops.onednn.qlinear_pointwise.default
 _NOTHING_ELSE: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")
+
+
+def _scaled(product: Tensor, size: Tensor, add: Tensor | None) -> Tensor:
+    return product.mul_(size) if add is None else torch.addcmul(add, product, size)
 
 
 def _magnitudes(x: Tensor) -> Tensor:
@@ -129,9 +134,10 @@ class PlainProduct:
     def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
         self._weight = weight.to(dtype, copy=True)
 
-    def __call__(self, x: Tensor, by: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         scaled = x if by is None else x * by
-        return linear(scaled.to(self._weight.dtype), self._weight).float()
+        y = linear(scaled.to(self._weight.dtype), self._weight).float()
+        return y if add is None else y.add_(add)
 
 
 def packer(kernel: Kernel) -> Packer:
