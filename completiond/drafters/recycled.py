@@ -15,8 +15,6 @@ REALIGNED = (0.0, 0.4, 0.6, 0.7, 0.8)
 """The same behind a deviation, by the tokens that match again."""
 LONGEST = 16
 """Tokens of a match that are told apart, and what is said of one that never broke."""
-ENDS = 0.7
-"""Chance that a text ends where an answer that held ends."""
 
 
 class Recycled:
@@ -31,10 +29,7 @@ class Recycled:
             at, matched = realigned(hint, done)
         if not matched:
             return NO_DRAFT
-        ids = hint[at : at + budget]
-        draft = self._chain(ids, matched)
-        whole = at + len(ids) == len(hint) and len(ids) < budget
-        return self._ended(draft, context.stop_ids, matched) if whole else draft
+        return self._chain(hint[at : at + budget], matched)
 
     def observe(self, context: DraftContext, step: Step) -> None:
         pass  # the hint travels with the job
@@ -47,21 +42,6 @@ class Recycled:
         held = tuple(min(LONGEST, matched + depth) for depth in range(n))
         return Draft(
             tuple(ids), tuple(range(-1, n - 1)), tuple(probs), (self.name,) * n, None, held
-        )
-
-    def _ended(self, draft: Draft, stop_ids: Sequence[int], matched: int) -> Draft:
-        """With the end of the text behind the answer's, unless the answer has it."""
-        if not stop_ids or (draft.ids and draft.ids[-1] in stop_ids):
-            return draft
-        n = len(draft)
-        prob = (draft.probs[-1] if n else 1.0) * ENDS * holds(matched + n) / HOLDS
-        return Draft(
-            (*draft.ids, stop_ids[0]),
-            (*draft.parents, n - 1),
-            (*draft.probs, prob),
-            (*draft.sources, self.name),
-            None,
-            (*draft.matched, min(LONGEST, matched + n)),
         )
 
 

@@ -11,17 +11,15 @@ from completiond.drafters.recycled import Recycled
 
 PROMPT = [1, 2, 3]
 HINT = (10, 11, 12, 13, 14)
-STOP = 99
 
 
 def draft(
     generated: list[int],
     budget: int = 8,
     hint: tuple[int, ...] = HINT,
-    stop_ids: tuple[int, ...] = (),
 ) -> tuple[int, ...]:
     ids = [*PROMPT, *generated]
-    context = DraftContext("b", "c", ids, len(PROMPT), hint=hint, stop_ids=stop_ids)
+    context = DraftContext("b", "c", ids, len(PROMPT), hint=hint)
     made = Recycled().propose(context, budget)
     assert not fault(made, budget, 1000)
     return made.ids
@@ -63,7 +61,6 @@ def test_the_longest_match_is_taken_and_the_nearest_among_equals() -> None:
 @pytest.mark.parametrize("budget", [-1, 0, 1, 3])
 def test_the_budget_is_kept(budget: int) -> None:
     assert draft([10], budget) == HINT[1 : 1 + max(0, budget)]
-    assert len(draft([10], budget, stop_ids=(STOP,))) == max(0, budget)
 
 
 def test_without_a_hint_there_is_no_draft() -> None:
@@ -82,12 +79,6 @@ def test_a_draft_is_the_end_of_the_answer_behind_what_was_generated(
         assert before == done or before[-1] == done[-1]
     if hint[: len(done)] == done:
         assert [*done, *drafted] == hint[: max(len(done), len(hint))]
-
-
-def test_where_the_answer_ends_the_text_may_end() -> None:
-    assert draft([10], stop_ids=(STOP, 98)) == (*HINT[1:], STOP)
-    assert draft(list(HINT), stop_ids=(STOP,)) == (STOP,)
-    assert draft([], hint=(10, 98), stop_ids=(STOP, 98)) == (10, 98), "it has its end already"
 
 
 @pytest.mark.parametrize("generated", [[], [10, 9, 12]])
