@@ -55,10 +55,10 @@ class LlamaVim:
         self._moment = new
         if step.opened:
             return
-        self._hint()
+        self._draw("cache")
         self._fim(None)
 
-    def _hint(self) -> None:
+    def _draw(self, by: str, prefilled: int = 0) -> None:
         """Draw what the memory has for the cursor, and ask for what would follow it."""
         moment = self._moment
         assert moment is not None, "there is a cursor before there is a hint"
@@ -66,7 +66,7 @@ class LlamaVim:
         found = self._memory.find(here)
         text = drawn(found, here, moment) if found is not None else ""
         if text:
-            self.screen.show(Suggestion(text, 0, "cache"), time.perf_counter())
+            self.screen.show(Suggestion(text, 0, by, prefilled), time.perf_counter())
             self._fim(text)
 
     def _fim(self, shown: str | None) -> None:
@@ -100,23 +100,12 @@ class LlamaVim:
         self._note(reply)
         self._memory.put(names, reply.text)
         if self._moment is not None and self.screen.shown is None:
-            self._found(reply)
+            self._draw("pass", reply.prefilled)
 
     def _note(self, reply: Reply) -> None:
         ident = len(self.account.answers) + 1
         self.account.versions[ident] = 0
         self.account.answers[ident] = Ran(1, reply.prefilled, "ok")
-
-    def _found(self, reply: Reply) -> None:
-        """Draw the answer if it is for where the cursor is now, or what typing has left of it."""
-        moment = self._moment
-        assert moment is not None, "there was a cursor when it was asked"
-        here = local(moment)
-        found = self._memory.find(here)
-        text = drawn(found, here, moment) if found is not None else ""
-        if text:
-            self.screen.show(Suggestion(text, 0, "pass", reply.prefilled), time.perf_counter())
-            self._fim(text)
 
     def tell(self, old: Moment | None, step: Step, new: Moment) -> None:
         pass  # a request is self-contained
