@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from completiond.config import Config
 from completiond.daemon import Daemon
 from completiond.endpoint import default_endpoint, parse
-from completiond.engine.desk import Start
 from completiond.engine.door import ProcessEngine
 from completiond.flights import prompts_of
 from completiond.keys import server_keys
@@ -32,11 +31,7 @@ class Ready(NamedTuple):
 
 
 async def serve(
-    config: Config,
-    *,
-    engine_spec: Start,
-    on_ready: Callable[[Ready], None],
-    engine: ProcessEngine | None = None,
+    config: Config, *, engine: ProcessEngine, on_ready: Callable[[Ready], None]
 ) -> None:
     """Serve until SIGTERM or SIGINT, which drains; a second one stops at once.
 
@@ -44,7 +39,6 @@ async def serve(
     what the model fails by.
     """
     endpoint = config.serve.endpoint or default_endpoint()
-    engine = engine or ProcessEngine(engine_spec)
     open_loopback = config.serve.insecure_loopback
     keys = None if parse(endpoint).path or open_loopback else server_keys()
     async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
@@ -53,7 +47,7 @@ async def serve(
         with _on_signals(lambda: (second if first.is_set() else first).set()):
             reader = asyncio.create_task(daemon.serve())
             try:
-                await _race(daemon.open(partial(prompts_of, config, engine_spec)), reader, first)
+                await _race(daemon.open(partial(prompts_of, config, engine.spec)), reader, first)
                 if not first.is_set():
                     on_ready(Ready(listener.endpoint, daemon.model, engine.info))
                     await _race(first.wait(), reader, first)
@@ -64,20 +58,13 @@ async def serve(
                 await daemon.close()
 
 
-def run(
-    config: Config,
-    *,
-    engine_spec: Start,
-    on_ready: Callable[[Ready], None],
-    engine: ProcessEngine | None = None,
-) -> None:
+def run(config: Config, *, engine: ProcessEngine, on_ready: Callable[[Ready], None]) -> None:
     """`serve` on the fastest event loop that is there."""
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with suppress(ImportError):  # not on Windows, and not without the extra `serve`
         from uvloop import new_event_loop as factory
     with asyncio.Runner(loop_factory=factory) as runner:
-        work = serve(config, engine_spec=engine_spec, on_ready=on_ready, engine=engine)
-        runner.run(work)
+        runner.run(serve(config, engine=engine, on_ready=on_ready))
 
 
 @contextmanager

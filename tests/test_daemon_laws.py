@@ -16,6 +16,7 @@ import zmq.asyncio
 
 from completiond import config, replies
 from completiond.engine.desk import Start
+from completiond.engine.door import ProcessEngine
 from completiond.errors import ModelError
 from completiond.protocol import messages as m
 from completiond.serving import serve
@@ -157,18 +158,19 @@ async def test_serve_says_why_a_model_cannot_be_served_and_lets_go_of_the_endpoi
     spec = Start("model", model=("nothing", str(tmp_path)))
     for _ in range(2):
         with pytest.raises(ModelError, match="model"):
-            await serve(settings, engine_spec=spec, on_ready=lambda _: None)
+            await serve(settings, engine=ProcessEngine(spec), on_ready=lambda _: None)
 
 
 SERVE = """
 import logging, sys
 from completiond import config, serving
 from completiond.engine.desk import Start
+from completiond.engine.door import ProcessEngine
 logging.basicConfig(level=logging.INFO)
 settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
 spec = Start("scripted", script={"answers": ["a" * 60], "pass_ms": 3.0})
 tell = lambda ready: print(ready.endpoint, flush=True)
-serving.run(settings, engine_spec=spec, on_ready=tell)
+serving.run(settings, engine=ProcessEngine(spec), on_ready=tell)
 """
 
 

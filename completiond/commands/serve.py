@@ -71,7 +71,7 @@ def serve(
     with ExitStack() as loading:
         loading.callback(engine.discard)
         loading.enter_context(waiting(f"Loading {name}"))
-        serving.run(settings, engine_spec=start, engine=engine, on_ready=_tell(loading.close))
+        serving.run(settings, engine=engine, on_ready=_tell(loading.close))
 
 
 def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:

@@ -38,7 +38,7 @@ class ProcessEngine(Desk):
 
     def __init__(self, start: Start) -> None:
         super().__init__()
-        self._start = start
+        self.spec = start
         self._ours: socket.socket | None = None  # to a process that was launched before the loop
         self._link: _Link | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,7 +154,7 @@ class ProcessEngine(Desk):
         return link
 
     def _greeting(self) -> bytes:
-        return packing.pack([packing.START, _plain(self._start)])
+        return packing.pack([packing.START, _plain(self.spec)])
 
     async def _end_process(self, *, kill: bool) -> int:
         """Collect the process. It ends with the link, but may be hung: then it is killed."""
