@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import bench_cancel
@@ -32,6 +31,7 @@ import bench_pass
 import bench_quality
 import bench_simulate
 import zmq
+from bench_process import anonymous_mib, child_of, cpu_s
 
 from completiond.footprint import LARGE_PAGES, map_blocks_apart
 from completiond.protocol import codec
@@ -213,22 +213,6 @@ def scripted_daemon() -> Iterator[Daemon]:
                 yield Daemon(process.pid, process.stdout.readline().strip())
             finally:
                 process.terminate()
-
-
-def child_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
-
-
-def cpu_s(pid: int | str = "self") -> float:
-    """User and system time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def anonymous_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    wanted = [line.split()[1] for line in lines if line.startswith(("RssAnon:", "VmSwap:"))]
-    return round(sum(map(int, wanted)) / 1024, 1)
 
 
 def quantiles(seconds: list[float]) -> dict[str, float]:

@@ -6,17 +6,13 @@ some of whose requests are cancelled while they still wait in the queue.
 """
 
 import asyncio
-import os
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from replay_daemon import daemon
 
 from completiond.client import Client
 from completiond.errors import NoDaemon
@@ -35,28 +31,9 @@ def add_cancel(commands: Any) -> None:
 
 
 def cancel(arguments: Any) -> dict[str, Any]:
-    with daemon(arguments.model, prefix_tokens=PREFILL_TOKENS, context=4096) as endpoint:
-        return asyncio.run(_measure(endpoint, arguments))
-
-
-@contextmanager
-def daemon(model: str, **completion: int) -> Iterator[str]:
-    """A daemon process of its own on a private endpoint."""
-    with tempfile.TemporaryDirectory(prefix="completiond-bench-") as folder:
-        endpoint = f"ipc://{folder}/daemon.sock"
-        environment = os.environ | {
-            "COMPLETIOND_SERVE_ENDPOINT": endpoint,
-            "COMPLETIOND_MODEL_NAME": model,
-            "COMPLETIOND_MODEL_CONTEXT": str(completion["context"]),
-            "COMPLETIOND_COMPLETION_PREFIX_TOKENS": str(completion["prefix_tokens"]),
-        }
-        command = [sys.executable, "-m", "completiond", "serve", "--cpu"]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        try:
-            yield endpoint
-        finally:
-            process.terminate()
-            process.wait(30)
+    settings = {"completion.prefix_tokens": PREFILL_TOKENS, "model.context": 4096}
+    with daemon(arguments.model, settings) as running:
+        return asyncio.run(_measure(running.endpoint, arguments))
 
 
 async def _measure(endpoint: str, arguments: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench_models import DEPTH, add_options, library, ours, rss_mb, spread
+from bench_models import DEPTH, add_options, library, ours, spread
+from bench_process import resident_mb
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -52,7 +53,7 @@ def decode(arguments: Any) -> dict[str, Any]:
         "hf": {"decode_tok_s": {k[3:]: v for k, v in medians.items() if k.startswith("hf_")}},
         "plain_vs_hf_plain": round(statistics.median(ratios), 2) if ratios else None,
         "ready_s": round(ready_s, 2),
-        "rss_mb": rss_mb(),
+        "rss_mb": resident_mb(),
     }
 
 

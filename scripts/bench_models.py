@@ -58,11 +58,6 @@ def spread(values: list[float]) -> str:
     return f"{middle:8.2f}  ({low:.2f} to {high:.2f})"
 
 
-def rss_mb() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) >> 10
-
-
 class LlamaBench:
     """llama.cpp's own benchmark on a GGUF file, where its binaries are given."""
 

@@ -3,21 +3,15 @@
 All sides are measured in turns (A B A B …); figures are medians with their quartiles.
 """
 
-import asyncio
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench_models import DEPTH, LlamaBench, add_options, library, ours, spread, timed
-
-from completiond.client import Client
-from completiond.errors import CompletiondError
+from bench_process import child_of, resident_mb
+from replay_daemon import daemon
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 CHUNK = 128
@@ -30,7 +24,6 @@ LINEARS = (
     "aten::mm",
 )
 IN_A_ROW = 4
-READY_S = 120.0
 
 
 def add_pass(commands: Any) -> None:
@@ -59,7 +52,7 @@ def fetch_gguf(arguments: Any) -> dict[str, Any]:
 
 
 def passes(arguments: Any) -> dict[str, Any]:
-    started = asyncio.run(_start(arguments))
+    started = _start(arguments)
     core, files, _ = ours(arguments)
     sides = _Sides(core.decoding.runner, library(files))
     peer = LlamaBench(arguments.llama_bin, arguments.gguf) if arguments.llama_bin else None
@@ -147,46 +140,11 @@ def _steady(call: Callable[[], object]) -> float:
     return statistics.median(timed(call) * 1000 for _ in range(IN_A_ROW))
 
 
-async def _start(arguments: Any) -> dict[str, Any]:
-    """Seconds from the command to a daemon that is ready, and the memory of its two processes."""
-    with tempfile.TemporaryDirectory(prefix="completiond-bench-") as folder:
-        endpoint = f"ipc://{folder}/daemon.sock"
-        environment = os.environ | {
-            "COMPLETIOND_SERVE_ENDPOINT": endpoint,
-            "COMPLETIOND_MODEL_NAME": arguments.model,
-            "COMPLETIOND_ENGINE_KERNEL": arguments.kernel,
-        }
-        started = time.perf_counter()
-        command = [sys.executable, "-m", "completiond", "serve", "--cpu"]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-            try:
-                await _ready(endpoint, lambda: process.poll() is None)
-                ready_s = time.perf_counter() - started
-                return {"ready_s": round(ready_s, 2), "rss_mb": _resident(process.pid)}
-            finally:
-                process.terminate()
-
-
-async def _ready(endpoint: str, alive: Callable[[], bool]) -> None:
-    limit = time.monotonic() + READY_S
-    while alive() and time.monotonic() < limit:
-        try:
-            async with Client(endpoint) as client:
-                while (await client.status()).state != "ready":
-                    await asyncio.sleep(0.02)
-                return
-        except CompletiondError:
-            await asyncio.sleep(0.02)
-    raise SystemExit("The daemon did not get ready; `completiond serve` says why.")
-
-
-def _resident(pid: int) -> dict[str, int]:
-    """MB of the front and of its engine, shared pages of files included."""
-    child = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0]
-    parts = {"front": pid, "engine": int(child)}
-    return {name: _rss_mb(number) for name, number in parts.items()}
-
-
-def _rss_mb(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) >> 10
+def _start(arguments: Any) -> dict[str, Any]:
+    """Seconds from the command to a daemon that is ready, and MB of its two processes."""
+    started = time.perf_counter()
+    with daemon(arguments.model, {"engine.kernel": arguments.kernel}) as running:
+        ready_s = time.perf_counter() - started
+        parts = {"front": running.pid, "engine": child_of(running.pid)}
+        resident = {name: resident_mb(pid) for name, pid in parts.items()}
+        return {"ready_s": round(ready_s, 2), "rss_mb": resident}

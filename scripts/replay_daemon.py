@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from bench import anonymous_mib, child_of
+from bench_process import anonymous_mib, child_of
 
 from completiond.client import Client
 from completiond.errors import CompletiondError, EngineDied, NoDaemon
@@ -69,7 +69,7 @@ async def _ready(process: subprocess.Popen[bytes], endpoint: str) -> None:
                     return
             except NoDaemon:
                 pass
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
 
 
 async def counters(endpoint: str) -> dict[str, Any]:
