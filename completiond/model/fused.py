@@ -22,7 +22,6 @@ from torch.nn.functional import embedding, silu
 from completiond.errors import ModelCorrupt, ModelUnsupported
 from completiond.footprint import forget_mapped
 from completiond.model.attention import Pack
-from completiond.model.balance import Dimensions, Trial, column_scales
 from completiond.model.kv_cache import KVShape
 from completiond.model.quantize import Kernel, Packer, Product, kv_dtype
 
@@ -43,9 +42,18 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Dimensions):
+class Shape:
     """The numbers of config.json that the pass needs."""
 
+    layers: int
+    heads: int
+    kv_heads: int
+    width: int
+    hidden: int
+    feed: int
+    vocab: int
+    eps: float
+    theta: float
     window: int | None
     tied: bool
 
@@ -109,15 +117,13 @@ class FusedDecoder:
         read = _Weights(directory)
         table = (shape.vocab, shape.hidden)
         self._table = read("model.embed_tokens.weight", *table)  # mapped: few rows are ever used
-        norm = read("model.norm.weight", shape.hidden)
-        self._norm = norm.float()
-        seen = list(Trial(read, shape).magnitudes()) if kernel == "int8" else None
+        self._norm = read("model.norm.weight", shape.hidden).float()
         with _packers() as packers:
             head = self._table if shape.tied else read("lm_head.weight", *table)
-            packed = packers.submit(self._balanced, norm, head, seen[-1] if seen else None)
+            packed = packers.submit(packer, head)
             layers = range(shape.layers)
-            self._layers = list(packers.map(lambda i: self._read_layer(read, i, seen), layers))
-            self._head_norm, self._head = packed.result()
+            self._layers = list(packers.map(lambda i: self._read_layer(read, i), layers))
+            self._head = packed.result()
         powers = torch.arange(0, shape.width, 2, dtype=torch.int64).float() / shape.width
         self._frequencies = 1.0 / shape.theta**powers
         self._eps = torch.tensor(shape.eps)
@@ -139,7 +145,7 @@ class FusedDecoder:
             hidden[len(self._layers)] = weighted * by
         if not len(rows):
             return x.new_empty(0, self.vocab_size), hidden
-        return self._head(*self._normed(x[rows], self._head_norm)), hidden
+        return self._head(*self._normed(x[rows], self._norm)), hidden
 
     def _attend(self, layer: Layer, index: int, x: Tensor, turn: Tensor, pack: Pack) -> Tensor:
         s, n = self.shape, len(x)
@@ -170,16 +176,7 @@ class FusedDecoder:
         angles = positions[:, None, None].float() * self._frequencies
         return torch.polar(torch.ones_like(angles), angles)
 
-    def _balanced(
-        self, norm: Tensor, weight: Tensor, seen: Tensor | None
-    ) -> tuple[Tensor, Product]:
-        """A norm's weight and the product behind it; int8 shares the norm's outliers."""
-        if seen is None:
-            return norm.float(), self._packed(weight)
-        scales = column_scales(seen, weight)
-        return norm.float() / scales, self._packed(weight, scales)
-
-    def _read_layer(self, read: "_Weights", index: int, seen: Sequence[Tensor] | None) -> Layer:
+    def _read_layer(self, read: "_Weights", index: int) -> Layer:
         s, name = self.shape, f"model.layers.{index}"
         attention, feed = f"{name}.self_attn", f"{name}.mlp"
         rows = {"q": s.heads * s.width, "k": s.kv_heads * s.width, "v": s.kv_heads * s.width}
@@ -191,16 +188,13 @@ class FusedDecoder:
         norms = [
             read(f"{name}.{p}_layernorm.weight", s.hidden) for p in ("input", "post_attention")
         ]
-        before, behind = seen[2 * index : 2 * index + 2] if seen else (None, None)
-        attention_norm, packed_qkv = self._balanced(norms[0], self._joined(qkv), before)
-        feed_norm, packed_gate_up = self._balanced(norms[1], torch.cat(gate_up), behind)
         return Layer(
-            attention_norm=attention_norm,
-            qkv=packed_qkv,
+            attention_norm=norms[0].float(),
+            qkv=self._packed(self._joined(qkv)),
             qkv_bias=bias,
             out=self._packed(read(f"{attention}.o_proj.weight", s.hidden, rows["q"])),
-            feed_norm=feed_norm,
-            gate_up=packed_gate_up,
+            feed_norm=norms[1].float(),
+            gate_up=self._packed(torch.cat(gate_up)),
             down=self._packed(read(f"{feed}.down_proj.weight", s.hidden, s.feed)),
         )
 

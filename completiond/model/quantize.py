@@ -2,11 +2,13 @@
 
 Per-channel int8 weights; each row of the input is divided by its own largest magnitude, so that a
 row's result does not depend on what else is in the pass: int8 products accumulate exactly in int32.
-Knows torch's quantized kernels; knows no model.
+Before that, row and weight are turned alike by small Hadamard matrices, which leaves the product as
+it was and spreads outliers (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456, by blocks). Knows
+torch's quantized kernels; knows no model.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
@@ -28,16 +30,14 @@ class Product(Protocol):
         [N, out] or [out]."""
 
 
-class Packer(Protocol):
-    """Makes a product of a weight [out, in], its columns multiplied by `columns` [in] if given."""
-
-    def __call__(self, weight: Tensor, columns: Tensor | None = None) -> Product: ...
-
-
+Packer = Callable[[Tensor], Product]
+"""Makes a product of a weight [out, in]."""
 BLOCK = 1 << 20
 """Weights that are quantized at a time."""
 TINY = 1e-12
 """Stands in for the magnitude of a row of zeros."""
+SPREAD = 16
+"""Channels that share an outlier: more keep little more and cost a wide pass more."""
 
 
 def kv_dtype(kernel: Kernel) -> torch.dtype:
@@ -46,10 +46,26 @@ def kv_dtype(kernel: Kernel) -> torch.dtype:
     return torch.bfloat16 if halves else torch.float32
 
 
-def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """[out, in] → int8 values [out, in] and scales [out] double, so that weight ≈ values · scale.
+def hadamard(size: int) -> Tensor:
+    """[size, size], symmetric, its own inverse: entries of ±size^-½; `size` is a power of two."""
+    matrix = torch.ones(1, 1)
+    while len(matrix) < size:
+        matrix = torch.cat([torch.cat([matrix, matrix]), torch.cat([matrix, -matrix])], 1)
+    return matrix.div_(size**0.5)
 
-    With `columns` [in], of the weight with its columns multiplied by them.
+
+_TURN = hadamard(SPREAD)
+
+
+def turned(x: Tensor) -> Tensor:
+    """[N, in] with each SPREAD channels turned; as it is where they do not go into `in`."""
+    if x.shape[1] % SPREAD:
+        return x
+    return (x.reshape(-1, SPREAD) @ _TURN).view(x.shape)
+
+
+def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """[out, in] → int8 values [out, in] and scales [out] double: values · scale ≈ turned(weight).
 
     In blocks, so that the float copies stay small and their memory is used again.
     """
@@ -57,11 +73,9 @@ def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor
     scales = torch.empty(len(weight), dtype=torch.float64)
     step = max(1, BLOCK // weight.shape[1])
     for start in range(0, len(weight), step):
-        block = weight[start : start + step].to(torch.float32, copy=True)
-        if columns is not None:
-            block *= columns
+        block = turned(weight[start : start + step].float())
         size = block.abs().amax(1).div_(127).clamp_min_(TINY)
-        values[start : start + step] = block.div_(size[:, None]).round_()
+        values[start : start + step] = (block / size[:, None]).round_()
         scales[start : start + step] = size
     return values, scales
 
@@ -69,8 +83,8 @@ def quantize_rows(weight: Tensor, columns: Tensor | None = None) -> tuple[Tensor
 class FbgemmInt8:
     """A weight [out, in] for fbgemm's int8 product, which quantizes the rows itself."""
 
-    def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
-        values, scales = quantize_rows(weight, columns)
+    def __init__(self, weight: Tensor) -> None:
+        values, scales = quantize_rows(weight)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
@@ -80,6 +94,7 @@ class FbgemmInt8:
 
     def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
+        x = turned(x)
         size = _magnitudes(x)
         product: Tensor = _FBGEMM(x / size, 1 / self._most, self._most + 1, self._packed)
         return _scaled(product, size if by is None else size.mul_(by), add)
@@ -88,8 +103,8 @@ class FbgemmInt8:
 class OnednnInt8:
     """The same for onednn's int8 product: dearer at one row, cheaper at many or wide ones."""
 
-    def __init__(self, weight: Tensor, columns: Tensor | None = None) -> None:
-        values, scales = quantize_rows(weight, columns)
+    def __init__(self, weight: Tensor) -> None:
+        values, scales = quantize_rows(weight)
         self._most = _most()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
@@ -101,6 +116,7 @@ class OnednnInt8:
 
     def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
+        x = turned(x)
         size, zero = _magnitudes(x), self._most + 1
         rows = torch.quantize_per_tensor(x / size, 1 / self._most, zero, torch.quint8).int_repr()
         product: Tensor = _ONEDNN(
@@ -141,16 +157,11 @@ class PlainProduct:
 
 
 def packer(kernel: Kernel) -> Packer:
-    """Packs weights for `kernel`; a float keeps them as they are and has nothing to balance."""
+    """Packs weights for `kernel`."""
     if kernel == "int8":
         return FbgemmInt8
     dtype = torch.bfloat16 if kernel == "bf16" else torch.float32
-
-    def pack(weight: Tensor, columns: Tensor | None = None) -> Product:
-        assert columns is None, "there is nothing to balance where nothing is quantized"
-        return PlainProduct(weight, dtype)
-
-    return pack
+    return lambda weight: PlainProduct(weight, dtype)
 
 
 class PackedLinear(nn.Module):

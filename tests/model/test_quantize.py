@@ -17,6 +17,7 @@ from completiond.model.quantize import (
     Packer,
     quantize_rows,
     replace_linears,
+    turned,
 )
 
 SHAPES = [(896, 896), (1216, 224), (224, 1216), (65, 33), (33, 65), (1, 7), (16, 1), (300, 127)]
@@ -97,9 +98,11 @@ def test_any_shape_is_exact_by_rows(out: int, width: int, n: int, seed: int) -> 
 def test_the_error_is_within_the_two_roundings(
     way: Packer, out: int, width: int, size: float
 ) -> None:
-    """|xW - float| ≤ Σ |x| half a weight step + |w| half an activation step."""
+    """|xW - float| ≤ Σ |x| half a weight step + |w| half an activation step, both turned."""
     weight, x = noise(out, width), noise(9, width, seed=1) * size
-    exact = x.double() @ weight.double().T
+    multiply = way(weight)
+    y, exact = multiply(x), x.double() @ weight.double().T
+    weight, x = turned(weight), turned(x)
     weight_step = weight.abs().amax(1).double() / 127
     row_step = x.abs().amax(1).double() / 127
     bound = 0.5 * (
@@ -107,7 +110,7 @@ def test_the_error_is_within_the_two_roundings(
         + row_step[:, None] * weight.double().abs().sum(1)
         + width * 0.5 * row_step[:, None] * weight_step
     )
-    error = (way(weight)(x).double() - exact).abs()
+    error = (y.double() - exact).abs()
     assert (error <= bound * 1.001).all()
 
 
@@ -141,20 +144,47 @@ def test_a_row_of_the_largest_floats_stays_finite_where_the_product_is(way: Pack
     torch.testing.assert_close(way(weight)(x), x, rtol=1e-2, atol=0)
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_one_outlying_channel_costs_the_others_little(way: Packer) -> None:
+    """Channel 3 is fifty times as large as the others, another one is in the next row."""
+    weight, x = noise(256, 128), noise(16, 128, seed=1)
+    x[range(16), range(3, 19)] *= 50
+    weight[:, 3:19] /= 50  # or the outlier would be all that the product says
+    exact, rows = x @ weight.T, x / x.abs().amax(1, keepdim=True)
+    plain = (rows * 127).round() / 127 * x.abs().amax(1, keepdim=True) @ weight.T
+    assert (way(weight)(x) - exact).norm() < (plain - exact).norm() / 2
+
+
+@pytest.mark.parametrize("width", [16, 48, 896])
+def test_turning_both_factors_leaves_the_product(width: int) -> None:
+    x, weight = noise(5, width).double(), noise(7, width, seed=1).double()
+    both = turned(x.float()).double() @ turned(weight.float()).double().T
+    torch.testing.assert_close(both, x @ weight.T, rtol=0, atol=1e-4)
+    torch.testing.assert_close(turned(turned(x.float())), x.float(), rtol=0, atol=1e-5)
+    assert (turned(x.float()) - x).abs().max() > 0.5
+
+
+@pytest.mark.parametrize("width", [1, 7, 33, 50])
+def test_rows_that_blocks_do_not_fill_are_not_turned(width: int) -> None:
+    x = noise(3, width)
+    assert turned(x) is x
+
+
+@pytest.mark.parametrize("width", [48, 50])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_quantized_weights_are_within_half_a_step_however_many_blocks(
-    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weight = noise(100, 50).to(dtype)
+    weight = noise(100, width).to(dtype)
     original = weight.clone()
     whole = quantize_rows(weight)
     assert torch.equal(weight, original), "the caller's weight was written to"
-    monkeypatch.setattr("completiond.model.quantize.BLOCK", 7 * 50)
+    monkeypatch.setattr("completiond.model.quantize.BLOCK", 7 * width)
     for one, other in zip(whole, quantize_rows(weight), strict=True):
         assert torch.equal(one, other)
     values, scales = whole
     assert values.dtype == torch.int8 and values.abs().max() == 127
-    error = (values.double() * scales[:, None] - weight.double()).abs()
+    error = (values.double() * scales[:, None] - turned(weight.float()).double()).abs()
     assert (error <= 0.5001 * scales[:, None]).all()
 
 
