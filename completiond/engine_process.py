@@ -4,6 +4,7 @@ Knows how a core of each kind is loaded and how stop rules and masks are made fr
 The front holds the other end of FD; when that closes, this process ends, also in a pass.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -23,10 +24,11 @@ from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError
 from completiond.footprint import keep_freed_blocks, map_blocks_apart
 from completiond.model import processor
-from completiond.model.checkpoint import ModelFiles, describe
+from completiond.model.checkpoint import ModelFiles
 from completiond.prompt.healing import HealingMask, VocabularyIndex
+from completiond.prompt.spelling import Spelling, spell, spelling_of
 from completiond.prompt.stopping import TextStop
-from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
+from completiond.prompt.tokenizer import ByteTokenizer
 
 SWITCH_S = 5e-4
 """How long a computing thread may keep the reader of cancels waiting for the interpreter."""
@@ -38,7 +40,9 @@ def load(start: Mapping[str, Any]) -> Loaded:
     try:
         if start["kind"] == "scripted":
             return load_scripted(start["script"])
-        return _load_model(config_of(start["config"]), start["model"], start["draft"])
+        target, draft = ModelFiles.of(start["model"]), start["draft"]
+        small = ModelFiles.of(draft) if draft else None
+        return _load_model(config_of(start["config"]), target, small)
     except MemoryError as exc:
         raise _no_memory() from exc
     except RuntimeError as exc:
@@ -56,7 +60,7 @@ def load_scripted(script: Mapping[str, Any]) -> Loaded:
         ids["answers"] = [tokenizer.encode(text) for text in script["answers"]]
     if "document" in script:
         ids["document"] = tokenizer.encode(script["document"])
-    return Loaded(ScriptedCore(script_of(dict(script) | ids)), rules_for(tokenizer))
+    return Loaded(ScriptedCore(script_of(dict(script) | ids)), rules_for(spell(tokenizer)))
 
 
 def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
@@ -65,10 +69,10 @@ def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
     return config.load(flags, file=Path(os.devnull), environ={})
 
 
-def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
+def rules_for(spelling: Spelling) -> Callable[[Job], Rules]:
     """What makes a job's stop rule and mask from its data, for one vocabulary."""
-    token_bytes = tokenizer.token_bytes
-    index = VocabularyIndex(token_bytes, tokenizer.vocab_size)
+    token_bytes = spelling.token_bytes
+    index = VocabularyIndex(spelling)
 
     def rules(job: Job) -> Rules:
         healed = job.prompt.healed.encode("utf-8", "replace")
@@ -78,21 +82,15 @@ def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
     return rules
 
 
-def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
+def _load_model(settings: config.Config, target: ModelFiles, small: ModelFiles | None) -> Loaded:
     processor.limit(settings.engine.isa)
-    target, small = _files(model), _files(draft) if draft else None
     # The vocabulary is Python's work, the weights are torch's: they can be read side by side.
     with ThreadPoolExecutor(1) as pool:
-        rules = pool.submit(lambda: rules_for(Tokenizer.load(target.directory, name=target.name)))
+        rules = pool.submit(lambda: rules_for(spelling_of(target.directory, target.name)))
         # Torch comes with this import: only a process that computes pays for it, and only now.
         from completiond.engine.load import load_core
 
         return Loaded(load_core(settings, target, small), rules.result())
-
-
-def _files(named: list[str]) -> ModelFiles:
-    name, directory = named
-    return describe(name, Path(directory))
 
 
 def _no_memory() -> DeviceError:
@@ -117,6 +115,8 @@ def serve(sock: socket.socket) -> None:
 def _loaded(start: Mapping[str, Any]) -> Loaded:
     loaded = load(start)
     keep_freed_blocks()
+    gc.freeze()  # a million objects of libraries, which no collection between passes has to visit
+    gc.enable()
     return loaded
 
 
@@ -155,6 +155,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
+    gc.disable()  # what is imported and read stays: looking through it takes a fifth of a second
     map_blocks_apart()
     with socket.socket(fileno=int(sys.argv[1])) as sock:
         serve(sock)

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from completiond import brackets
@@ -19,7 +18,7 @@ from completiond.engine.desk import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
 from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
-from completiond.model.checkpoint import describe
+from completiond.model.checkpoint import ModelFiles
 from completiond.moments import accepted
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping, templates
@@ -58,9 +57,8 @@ def prompts_of(config: Config, spec: Start) -> Prompts:
         tokenizer = ByteTokenizer()
         limit = int(spec.script.get("context", config.model.context))
     else:
-        name, directory = spec.model
-        tokenizer = Tokenizer.load(Path(directory), name=name)
-        files = describe(name, Path(directory))
+        files = ModelFiles.of(spec.model)
+        tokenizer = Tokenizer.load(files.directory, name=files.name)
         ends, limit = files.eos_ids, files.context
     builder = PromptBuilder(
         tokenizer,

@@ -222,6 +222,7 @@ def _items(arguments: Any) -> Iterator[Item]:
     from completiond.prompt import templates
     from completiond.prompt.builder import PromptBuilder
     from completiond.prompt.healing import HealingMask, VocabularyIndex
+    from completiond.prompt.spelling import spell
     from completiond.prompt.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(config.cache_dir() / "models" / arguments.model)
@@ -230,7 +231,7 @@ def _items(arguments: Any) -> Iterator[Item]:
     builder = PromptBuilder(
         tokenizer, template, context=4096, completion=config.Completion(), eos_ids=stop_ids
     )
-    index = VocabularyIndex(tokenizer.token_bytes, tokenizer.vocab_size)
+    index = VocabularyIndex(spell(tokenizer))
     for prefix, middle, suffix, files in _texts(arguments.set):
         snapshot = Snapshot.around(
             prefix + suffix, len(prefix), document="d", version=1, language="", path="f"

@@ -32,7 +32,9 @@ class Generate:
         self._settings = config.load({"model.name": model, "completion.layout": "cursor"})
         start = start_of(self._settings)
         self._prompts = prompts_of(self._settings, start)
-        self._model = AutoModelForCausalLM.from_pretrained(start.model[1], dtype=torch.bfloat16)
+        self._model = AutoModelForCausalLM.from_pretrained(
+            start.model["directory"], dtype=torch.bfloat16
+        )
         self._model.eval()
         self._lock = threading.Lock()
 

@@ -18,6 +18,7 @@ from completiond import config, replies
 from completiond.engine.desk import Start
 from completiond.engine.door import ProcessEngine
 from completiond.errors import ModelError
+from completiond.model.checkpoint import ModelFiles
 from completiond.protocol import messages as m
 from completiond.serving import serve
 from tests.daemon_world import (
@@ -155,7 +156,7 @@ async def test_drain_answers_what_is_in_and_refuses_what_comes(tmp_path):
 async def test_serve_says_why_a_model_cannot_be_served_and_lets_go_of_the_endpoint(tmp_path):
     tmp_path.chmod(0o700)
     settings = config.load({"serve.endpoint": f"ipc://{tmp_path}/d.sock"}, environ={})
-    spec = Start("model", model=("nothing", str(tmp_path)))
+    spec = Start("model", model=ModelFiles("nothing", tmp_path, 1, (), 1, "", 0).plain())
     for _ in range(2):
         with pytest.raises(ModelError, match="model"):
             await serve(settings, engine=ProcessEngine(spec), on_ready=lambda _: None)

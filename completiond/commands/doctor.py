@@ -92,9 +92,10 @@ def _model(config: Config) -> list[str]:
     from completiond.commands.local_engine import LocalEngine
     from completiond.commands.self_test import known_fill, template_of
     from completiond.commands.start import start_of
+    from completiond.model.checkpoint import ModelFiles
 
     start = start_of(config)
-    template = template_of(config, *start.model)
+    template = template_of(config, ModelFiles.of(start.model))
 
     async def run() -> tuple[Mapping[str, Any], float, str, m.Completion]:
         started = time.monotonic()

@@ -1,11 +1,11 @@
 """The known fill, asked of a model: whether its template and its weights fit together."""
 
 import asyncio
-from pathlib import Path
 
 from completiond.commands.local_engine import LocalEngine
 from completiond.commands.start import start_of
 from completiond.config import Config
+from completiond.model.checkpoint import ModelFiles
 from completiond.prompt import templates
 from completiond.prompt.tokenizer import Tokenizer
 
@@ -16,14 +16,14 @@ def check(config: Config) -> str:
 
     async def run() -> str:
         async with LocalEngine(config, start) as engine:
-            return await known_fill(engine, template_of(config, *start.model))
+            return await known_fill(engine, template_of(config, ModelFiles.of(start.model)))
 
     return asyncio.run(run())
 
 
-def template_of(config: Config, name: str, directory: str) -> str:
+def template_of(config: Config, files: ModelFiles) -> str:
     """The template's name; empty for a model without fill-in-the-middle tokens."""
-    tokenizer = Tokenizer.load(Path(directory), name=name)
+    tokenizer = Tokenizer.load(files.directory, name=files.name)
     template = templates.choose(tokenizer, config.model.template)
     return template.name if template else ""
 

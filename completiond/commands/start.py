@@ -23,8 +23,8 @@ def start_of(
     return Start(
         "model",
         config=asdict(config),
-        model=(target.name, str(target.directory)),
-        draft=(draft.name, str(draft.directory)) if draft else None,
+        model=target.plain(),
+        draft=draft.plain() if draft else None,
     )
 
 

@@ -29,13 +29,13 @@ STATS_S = 1.0
 class Start:
     """What an engine process is told first: plain data.
 
-    `model` and `draft` are names and directories, for kind `model`; `script` is for `scripted`.
+    `model` and `draft` are the facts of model files, for kind `model`; `script` is for `scripted`.
     """
 
     kind: Literal["model", "scripted"]
     config: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    model: tuple[str, str] = ("", "")
-    draft: tuple[str, str] | None = None
+    model: Mapping[str, Any] = field(default_factory=dict)
+    draft: Mapping[str, Any] | None = None
     script: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -216,8 +216,8 @@ def _plain(start: Start) -> dict[str, Any]:
     return {
         "kind": start.kind,
         "config": {section: dict(keys) for section, keys in start.config.items()},
-        "model": start.model,
-        "draft": start.draft,
+        "model": dict(start.model),
+        "draft": dict(start.draft) if start.draft else None,
         "script": dict(start.script),
     }
 

@@ -130,7 +130,7 @@ def _timed(
     most = thread_count(config.engine.threads)
     known = Measured("passes")
     thing = f"{name} {runner.decoder.kernel} {most} of {len(os.sched_getaffinity(0))}"
-    best = {int(rows): ms for rows, ms in known.get(thing).items()}
+    best = {int(rows): ms for rows, ms in known.get(thing).items() if rows.isdigit()}
     if set(best) != set(TRIAL_ROWS) and most > 1:
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.
         with one_thread():

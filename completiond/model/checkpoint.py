@@ -6,7 +6,8 @@ pickles. Reads no tensor data and does not know the cache or the hub.
 
 import json
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ class ModelFiles:
     architecture: str
     """`model_type` of config.json."""
     bytes: int
+
+    def plain(self) -> dict[str, Any]:
+        """For another process, which then need not look at the files: a vocabulary is large."""
+        return asdict(self) | {"directory": str(self.directory)}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "ModelFiles":
+        """What `plain` told."""
+        paths = {"directory": Path(plain["directory"]), "eos_ids": tuple(plain["eos_ids"])}
+        return cls(**{**plain, **paths})
 
 
 def describe(name: str, directory: Path) -> ModelFiles:

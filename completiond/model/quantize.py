@@ -32,7 +32,7 @@ class Product(Protocol):
 
 Packer = Callable[[Tensor], Product]
 """Makes a product of a weight [out, in]."""
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 """Weights that are quantized at a time."""
 TINY = 1e-12
 """Stands in for the magnitude of a row of zeros."""
@@ -67,15 +67,21 @@ def turned(x: Tensor) -> Tensor:
 def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     """[out, in] → int8 values [out, in] and scales [out] double: values · scale ≈ turned(weight).
 
-    In blocks, so that the float copies stay small and their memory is used again.
+    In blocks, all of them in the same two buffers: what is allocated anew is cleared page by page.
     """
     values = torch.empty(weight.shape, dtype=torch.int8)
     scales = torch.empty(len(weight), dtype=torch.float64)
-    step = max(1, BLOCK // weight.shape[1])
+    step, width = max(1, BLOCK // weight.shape[1]), weight.shape[1]
+    first, second = torch.empty(2, step, width)
     for start in range(0, len(weight), step):
-        block = turned(weight[start : start + step].float())
-        size = block.abs().amax(1).div_(127).clamp_min_(TINY)
-        values[start : start + step] = (block / size[:, None]).round_()
+        part = weight[start : start + step]
+        block, other = first[: len(part)], second[: len(part)]
+        block.copy_(part)
+        if not width % SPREAD:
+            torch.mm(block.view(-1, SPREAD), _TURN, out=other.view(-1, SPREAD))
+            block, other = other, block
+        size = torch.abs(block, out=other).amax(1).div_(127).clamp_min_(TINY)
+        values[start : start + step] = block.div_(size[:, None]).round_()
         scales[start : start + step] = size
     return values, scales
 

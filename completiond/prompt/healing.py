@@ -13,6 +13,8 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from completiond.prompt.spelling import Spelling
+
 _KEPT = 64
 """Answers that are remembered: a pass asks once per drafted node, mostly for the same bytes."""
 
@@ -20,12 +22,10 @@ _KEPT = 64
 class VocabularyIndex:
     """The ids of a vocabulary in the order of their bytes; ids without bytes are not in it."""
 
-    def __init__(self, token_bytes: Callable[[int], bytes], vocab_size: int) -> None:
-        spelled = [(token_bytes(i), i) for i in range(vocab_size)]
-        ordered = sorted(pair for pair in spelled if pair[0])
-        self._keys = [key for key, _ in ordered]
+    def __init__(self, spelling: Spelling) -> None:
+        self._keys = [spelling.every[i] for i in spelling.order]
         self._longest = max(map(len, self._keys), default=0)
-        self._ids: NDArray[np.int64] = np.array([i for _, i in ordered], dtype=np.int64)
+        self._ids: NDArray[np.int64] = np.array(spelling.order, dtype=np.int64)
         self._kept: OrderedDict[bytes, array[int]] = OrderedDict()
 
     def continuing(self, text: bytes) -> "array[int]":

@@ -13,6 +13,7 @@ from completiond.drafters.base import DraftContext
 from completiond.drafters.guarded import fault
 from completiond.drafters.suffix import ANSWERS, BUFFERS, CLIENTS, Suffix
 from completiond.prompt.healing import VocabularyIndex
+from completiond.prompt.spelling import in_order
 from completiond.prompt.tokenizer import ByteTokenizer
 
 STOP = 99
@@ -231,7 +232,7 @@ class Speller(ByteTokenizer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index = VocabularyIndex(self.spell, 300 + len(self.MORE))
+        self.index = VocabularyIndex(in_order([self.spell(i) for i in range(300 + len(self.MORE))]))
 
     def spell(self, token: int) -> bytes:
         return self.MORE[token - 300] if token >= 300 else self.token_bytes(token)

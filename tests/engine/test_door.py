@@ -19,6 +19,7 @@ from completiond.engine.job import Job
 from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine_process import load_scripted
 from completiond.errors import DeviceError, EngineDied, EngineLoading
+from completiond.model.checkpoint import ModelFiles
 from tests.engine.fakes import ids_of, text_of
 
 STOP = {
@@ -178,9 +179,8 @@ async def test_a_model_that_cannot_be_loaded_is_reported_and_not_tried_again():
 
 
 async def test_a_refusal_crosses_the_process_boundary(tmp_path):
-    engine = ProcessEngine(
-        Start("model", config={"nonsense": {"key": 1}}, model=("x", str(tmp_path)))
-    )
+    nothing = ModelFiles("x", tmp_path, 1, (), 1, "", 0)
+    engine = ProcessEngine(Start("model", config={"nonsense": {"key": 1}}, model=nothing.plain()))
     await engine.start()
     with pytest.raises(Exception, match="nonsense") as caught:
         await engine.ready()

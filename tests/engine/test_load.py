@@ -97,7 +97,7 @@ def test_memory_that_runs_out_while_loading_is_a_device_error_with_a_sentence(
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
 
     monkeypatch.setattr(load, where, fail)
-    start = {"kind": "model", "model": ["tiny", str(files.directory)], "draft": None}
+    start = {"kind": "model", "model": files.plain(), "draft": None}
     values = {"engine": {"device": "cpu", "threads": 1}}
     with pytest.raises(DeviceError, match="not enough memory for the model; close other programs"):
         engine_process.load(start | {"config": values})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from vocabularies import NAMES, real
 
 from completiond.prompt.healing import HealingMask, VocabularyIndex
+from completiond.prompt.spelling import in_order, spell
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0x3FFFF), max_size=12)
@@ -18,7 +19,7 @@ INDEXES: dict[str, VocabularyIndex] = {}
 
 def index_of(tokenizer: AnyTokenizer) -> VocabularyIndex:
     if tokenizer.name not in INDEXES:
-        INDEXES[tokenizer.name] = VocabularyIndex(tokenizer.token_bytes, tokenizer.vocab_size)
+        INDEXES[tokenizer.name] = VocabularyIndex(spell(tokenizer))
     return INDEXES[tokenizer.name]
 
 
@@ -74,17 +75,17 @@ def test_control_tokens_are_never_allowed() -> None:
 
 
 def test_text_that_no_token_continues_masks_nothing() -> None:
-    index = VocabularyIndex({0: b"a", 1: b"b"}.__getitem__, 2)
+    index = VocabularyIndex(in_order([b"a", b"b"]))
     assert HealingMask(index, {0: b"a", 1: b"b"}.__getitem__, b"c").allowed([]) is None
 
 
 def test_bytes_of_the_highest_value_are_found() -> None:
-    spelled = {0: b"\xff", 1: b"\xff\xff", 2: b"a"}
-    assert list(VocabularyIndex(spelled.__getitem__, 3).continuing(b"\xff")) == [0, 1]
+    index = VocabularyIndex(in_order([b"\xff", b"\xff\xff", b"a"]))
+    assert list(index.continuing(b"\xff")) == [0, 1]
 
 
 def test_the_index_of_a_large_vocabulary_is_quick() -> None:
     tokenizer = real("qwen")
     start = time.perf_counter()
-    VocabularyIndex(tokenizer.token_bytes, tokenizer.vocab_size)
+    VocabularyIndex(spell(tokenizer))
     assert time.perf_counter() - start < 2.0  # 0.2 s on two idle cores
