@@ -270,6 +270,7 @@ class Flights:
                 max_tokens=work.max_tokens,
                 kept=kept.prefix,
                 closers=kept.closers,
+                invoked=ticket.request.trigger == "invoked",
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built

@@ -1,0 +1,84 @@
+"""How much to ask for at a cursor, by the structure of the text around it, never by request order.
+
+Knows text only. `line`: text stands right of the cursor, so nothing below is touched. `statement`:
+the line has begun, and ends with its statement, or with the block that this opens. `block`: the
+line is still blank, or a person asks.
+"""
+
+import re
+from typing import Literal
+
+from completiond.brackets import balance
+
+Extent = Literal["line", "statement", "block"]
+
+REACH_BEFORE, REACH_AFTER = 4_096, 2_048
+"""Characters in which open brackets are looked for."""
+NO_BRACKETS = {
+    "bat",
+    "fish",
+    "git-commit",
+    "latex",
+    "markdown",
+    "plaintext",
+    "restructuredtext",
+    "sh",
+    "shellscript",
+    "tex",
+    "text",
+    "zsh",
+}
+"""Languages in which a bracket may be closed that nobody opened: `case` of a shell, prose."""
+
+ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
+"""What may stand right of the cursor without being text: an editor puts most of it there."""
+_OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
+_DEF = re.compile(r"\s*def\b[^:{;=]*\Z")
+_GOES_ON = re.compile(
+    r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|return|await|yield|new))\Z"
+)
+_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)\Z")
+_COMMENT = re.compile(r"\s(?://|#|--)(?=\s).*\Z")
+
+
+def extent(before: str, after: str, *, invoked: bool = False) -> Extent:
+    """How much may be written between two texts."""
+    line = before[before.rfind("\n") + 1 :]
+    blank = not line.strip()
+    if not ONLY_CLOSERS.fullmatch(after.partition("\n")[0].strip()):
+        return "block" if blank else "line"
+    return "block" if blank or invoked else "statement"
+
+
+def opens_block(line: str) -> bool:
+    """Whether what follows a complete line stands inside of it, told by words and colons."""
+    code = _COMMENT.sub("", line).rstrip()
+    return bool(_OPENS.search(code) or _DEF.fullmatch(code))
+
+
+def goes_on(statement: str) -> bool:
+    """Whether a statement is not complete at the end of its text so far."""
+    if balance(statement).opens:
+        return True
+    last = statement.rpartition("\n")[2].rstrip()
+    if _COMPLETE.search(last):
+        return False
+    return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip()))
+
+
+def closable(before: str, after: str, language: str = "") -> str | None:
+    """The brackets that a text between the two may close, the innermost first.
+
+    Those that are open before the cursor and not closed behind it. None where that cannot be told.
+    """
+    if language in NO_BRACKETS:
+        return None
+    head = before[-REACH_BEFORE:]
+    opened = balance(head).opens
+    if any(closer[0] in "\"'`" for closer in opened):
+        return None  # in a string a bracket is none
+    closed = balance(after[:REACH_AFTER]).closes
+    closed = "".join(closer for closer in closed if closer in ")]}")
+    own = max(0, len(opened) - len(closed))
+    fits = opened[own:] == closed[: len(opened) - own]
+    return opened[:own] if fits else None
