@@ -1,7 +1,7 @@
 """Which brackets and quotes a piece of text opens and closes. Pure functions of text.
 
-Knows no language: a quote opens a string until the same quote, or the line's end, closes it. What
-editors close by themselves is guessed from this, and every guess is compared with what is there.
+Knows little of languages: a quote opens a string until the same quote, or the line's end, closes
+it. What editors close by themselves is guessed from this, and compared with what is there.
 """
 
 import re
@@ -11,6 +11,23 @@ from typing import NamedTuple
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = ")]}\"'`"
 """What an editor may put right of the cursor when its partner is typed."""
+REACH_BEFORE, REACH_AFTER = 4_096, 2_048
+"""Characters in which open brackets are looked for."""
+NO_BRACKETS = {
+    "bat",
+    "fish",
+    "git-commit",
+    "latex",
+    "markdown",
+    "plaintext",
+    "restructuredtext",
+    "sh",
+    "shellscript",
+    "tex",
+    "text",
+    "zsh",
+}
+"""Languages in which a bracket may be closed that nobody opened: `case` of a shell, prose."""
 _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
@@ -102,3 +119,21 @@ def blanked(text: str, *, grows: bool = False) -> str:
     """`text` with its string literals made of blanks: a bracket in them is no bracket."""
     strings = _BEGUN if grows else _STRING
     return strings.sub(lambda found: " " * len(found[0]), text)
+
+
+def closable(before: str, after: str, language: str = "") -> str | None:
+    """The brackets that a text between the two may close, the innermost first.
+
+    Those that are open before the cursor and not closed behind it. None where that cannot be told.
+    """
+    if language in NO_BRACKETS:
+        return None
+    head = before[-REACH_BEFORE:]
+    opened = balance(head).opens
+    if any(closer[0] in "\"'`" for closer in opened):
+        return None  # in a string a bracket is none
+    closed = balance(after[:REACH_AFTER]).closes
+    closed = "".join(closer for closer in closed if closer in ")]}")
+    own = max(0, len(opened) - len(closed))
+    fits = opened[own:] == closed[: len(opened) - own]
+    return opened[:own] if fits else None

@@ -24,7 +24,8 @@ SegmentKind = Literal["context", "prefix", "typed", "suffix", "control"]
 class Snapshot:
     """A buffer at one moment, cut to a window around the cursor.
 
-    `before` starts at absolute `offset`; `prefix_hash` names all the text in front of it.
+    `before` starts at absolute `offset`; `prefix_hash` names all the text in front of it. `indent`
+    is one level of indentation as the editor is set, if it said so.
     """
 
     document: str
@@ -35,6 +36,7 @@ class Snapshot:
     after: str
     offset: int = 0
     prefix_hash: str = ""
+    indent: str = ""
 
     @classmethod
     def around(

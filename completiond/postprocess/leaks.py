@@ -8,8 +8,10 @@ _NAMES = (
 )
 """Not `<filename>`, which every usage message has."""
 _NAME = re.compile(_NAMES)
-_LEAK = re.compile(_NAMES + r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
-"""With them control characters but tab and line feed, and what stands for bytes of no text."""
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]"
+"""Control characters but tab and line feed, and what stands for bytes of no text."""
+_BYTES = re.compile(_CONTROL)
+_LEAK = re.compile(f"{_NAMES}|{_CONTROL}")
 
 
 def find_leak(text: str, start: int = 0) -> int | None:
@@ -18,9 +20,9 @@ def find_leak(text: str, start: int = 0) -> int | None:
     return found.start() if found else None
 
 
-def before_leak(text: str) -> str:
-    """`text` up to the first such name or control character."""
-    found = _LEAK.search(text)
+def before_leak(text: str, *, names: bool = True) -> str:
+    """`text` up to the first control character, or such a name."""
+    found = (_LEAK if names else _BYTES).search(text)
     return text[: found.start()].rstrip(" ") if found else text
 
 

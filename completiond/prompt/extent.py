@@ -12,24 +12,6 @@ from completiond.brackets import balance
 
 Extent = Literal["line", "statement", "block"]
 
-REACH_BEFORE, REACH_AFTER = 4_096, 2_048
-"""Characters in which open brackets are looked for."""
-NO_BRACKETS = {
-    "bat",
-    "fish",
-    "git-commit",
-    "latex",
-    "markdown",
-    "plaintext",
-    "restructuredtext",
-    "sh",
-    "shellscript",
-    "tex",
-    "text",
-    "zsh",
-}
-"""Languages in which a bracket may be closed that nobody opened: `case` of a shell, prose."""
-
 ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 """What may stand right of the cursor without being text: an editor puts most of it there."""
 _OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
@@ -64,21 +46,3 @@ def goes_on(statement: str) -> bool:
     if _COMPLETE.search(last):
         return False
     return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip()))
-
-
-def closable(before: str, after: str, language: str = "") -> str | None:
-    """The brackets that a text between the two may close, the innermost first.
-
-    Those that are open before the cursor and not closed behind it. None where that cannot be told.
-    """
-    if language in NO_BRACKETS:
-        return None
-    head = before[-REACH_BEFORE:]
-    opened = balance(head).opens
-    if any(closer[0] in "\"'`" for closer in opened):
-        return None  # in a string a bracket is none
-    closed = balance(after[:REACH_AFTER]).closes
-    closed = "".join(closer for closer in closed if closer in ")]}")
-    own = max(0, len(opened) - len(closed))
-    fits = opened[own:] == closed[: len(opened) - own]
-    return opened[:own] if fits else None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from completiond import brackets
 from completiond.postprocess.leaks import spells_any
-from completiond.prompt.extent import ONLY_CLOSERS, closable, extent
+from completiond.prompt.extent import ONLY_CLOSERS, extent
 from completiond.prompt.reading import Reader
 
 _CUT_OFF = ("length", "timeout")
@@ -50,7 +50,7 @@ def rule(
         "line": line,
         "rest": rest.strip(),
         "next": _first_line(at.after[len(rest) :]),
-        "closable": closable(at.before, at.after, at.language),
+        "closable": brackets.closable(at.before, at.after, at.language),
         "closer": brackets.first(at.closers.strip()),
         "writes_closer": "\n" not in at.closers,
         "spells": spells_any(at.before, at.after),
