@@ -125,6 +125,19 @@ class Flights:
         assert answer is not None, "a run agrees with the text that it was made for"
         return answer
 
+    def known(self, work: Work) -> Answer | None:
+        """What an earlier answer says here; starts nothing."""
+        return self._reuse(work)
+
+    def follows(self, work: Work) -> bool:
+        """Whether the request comes from typing what a run of the buffer says."""
+        now = work.ticket.snapshot
+        for flight in (work.buffer.flight, work.buffer.ahead):
+            typed = typed_at(flight, now) if flight is not None else None
+            if flight is not None and typed and self._text(flight, "").startswith(typed):
+                return True
+        return False
+
     def ahead(self, work: Work, text: str) -> None:
         """Begin on what follows if `text`, which is shown at `work`'s cursor, is accepted: also on
         what the model would have said past the end of a line or a block.

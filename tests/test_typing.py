@@ -358,7 +358,7 @@ async def test_that_the_text_after_the_cursor_follows_is_known_without_another_p
         found = await client.ask(at(2, "x = foo(a|)\n"))
         assert (found.reason, found.candidates, len(jobs)) == ("empty", [], 1)
         found = await client.ask(at(3, "x = foo(a)|\n"))
-        assert (found.candidates[0].text, len(jobs)) == ("\ny = 1", 1)
+        assert (found.candidates[0].text, len(jobs)) == ("\ny = 1", 2)
 
 
 async def test_an_answer_shown_again_begins_nothing_twice(tmp_path):
