@@ -11,7 +11,7 @@ from typing import NamedTuple
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = ")]}\"'`"
 """What an editor may put right of the cursor when its partner is typed."""
-REACH_BEFORE, REACH_AFTER = 4_096, 2_048
+REACH_BEFORE, REACH_AFTER = 8_192, 4_096
 """Characters in which open brackets are looked for."""
 NO_BRACKETS = {
     "bat",
@@ -28,6 +28,9 @@ NO_BRACKETS = {
     "zsh",
 }
 """Languages in which a bracket may be closed that nobody opened: `case` of a shell, prose."""
+_EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
+"""A line at the left edge that begins something: no closer, no label, comment or directive."""
+_NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
@@ -124,16 +127,39 @@ def blanked(text: str, *, grows: bool = False) -> str:
 def closable(before: str, after: str, language: str = "") -> str | None:
     """The brackets that a text between the two may close, the innermost first.
 
-    Those that are open before the cursor and not closed behind it. None where that cannot be told.
+    Those that are open before the cursor and not closed behind it, as far as the construct at the
+    file's left edge reaches that the cursor is in. None where that cannot be told.
     """
-    if language in NO_BRACKETS:
+    head = None if language in NO_BRACKETS else _construct(before)
+    if head is None:
         return None
-    head = before[-REACH_BEFORE:]
     opened = balance(head).opens
     if any(closer[0] in "\"'`" for closer in opened):
         return None  # in a string a bracket is none
-    closed = balance(after[:REACH_AFTER]).closes
-    closed = "".join(closer for closer in closed if closer in ")]}")
+    closed = "".join(c for c in balance(_rest_of_construct(after)).closes if c in ")]}")
     own = max(0, len(opened) - len(closed))
     fits = opened[own:] == closed[: len(opened) - own]
     return opened[:own] if fits else None
+
+
+def _construct(before: str) -> str | None:
+    """The text from the last line at the left edge that anything is inside of."""
+    head = before[-REACH_BEFORE:]
+    edges = [found.start() for found in _EDGE.finditer(head)]
+    if edges:
+        inside = head[edges[-1] :]
+        body = inside.partition("\n")[2]
+        if body.strip() or balance(inside).opens:
+            return inside
+    return head if len(before) <= REACH_BEFORE else None
+
+
+def _rest_of_construct(after: str) -> str:
+    """The text up to the first line at the left edge, with that one if it closes something."""
+    tail = after[:REACH_AFTER]
+    found = _NEXT_EDGE.search(tail)
+    if found is None:
+        return tail
+    closes = found[1] in ")]}"
+    end = tail.find("\n", found.end()) if closes else found.start()
+    return tail if end < 0 else tail[:end]

@@ -35,6 +35,8 @@ from completiond.sessions import Sessions, Ticket
 
 log = logging.getLogger(__name__)
 
+RETRIES = 2
+"""Runs more than candidates asked for, where some of them said the same."""
 LAST_WORDS_S = 0.05
 """How long replies may take to leave the socket before it is closed: closing drops what waits."""
 
@@ -236,7 +238,9 @@ class Daemon:
             return replies.not_asked(work, flights.known(work), refused)
         try:
             async with asyncio.timeout(self._seconds_left(ticket)):
-                for candidate in range(ticket.request.n):
+                for candidate in range(ticket.request.n + RETRIES):
+                    if len({answer.shown for answer in work.answers}) == ticket.request.n:
+                        break
                     tell = self._teller(ticket, candidate)
                     work.answers.append(await flights.answer(work, candidate, tell))
         except TimeoutError:

@@ -265,6 +265,7 @@ class Flights:
             stop=built.stop,
             hint=self._hint(work, built),
             priority=priority,
+            scored=ticket.request.n > 1,
         )
         run = self._engine.submit(job)
         key, answers = _key(work, candidate), work.buffer.answers

@@ -39,10 +39,8 @@ class Recent:
 
     def find(self, request: int) -> dict[str, Any]:
         """The outcome of the newest request of that id, 0 of the newest of all; {} if unknown."""
-        for facts in reversed(self._facts):
-            if request in (0, facts["request"]):
-                return facts
-        return {}
+        newest_first = list(self._facts)[::-1]
+        return next((facts for facts in newest_first if request in (0, facts["request"])), {})
 
     def summary(self) -> dict[str, int]:
         """How many of them ended how."""

@@ -9,6 +9,7 @@ from completiond.core import Outcome
 from completiond.errors import VersionError
 from completiond.flights import Answer, Work
 from completiond.postprocess.clean import cleaned
+from completiond.postprocess.ranking import Said, ranked
 from completiond.protocol import messages as m
 from completiond.sessions import Ticket
 from completiond.version import __version__
@@ -46,14 +47,16 @@ def reply(work: Work, least: int = 1) -> m.Completion:
     shown: dict[str, m.Candidate] = {}
     for answer in answers:
         if len(answer.shown.strip()) >= least:
-            shown.setdefault(answer.shown, m.Candidate(answer.shown, answer.reason))
+            likely = answer.outcome.logprob / max(1, len(answer.outcome.ids))
+            found = m.Candidate(answer.shown, answer.reason, logprob=likely)
+            shown.setdefault(answer.shown, found)
     late = any(answer.reason == "timeout" for answer in answers) or not answers
     reason = "timeout" if late else "ok" if shown else "empty"
     why, removed = _account(answers, ticket, least)
     outcomes = [answer.outcome for answer in answers]
     return replace(
         nothing(ticket, reason),
-        candidates=list(shown.values()),
+        candidates=_best_first(list(shown.values()), ticket),
         why="" if shown else why,
         removed=removed,
         timings_ms=_timings(work, outcomes),
@@ -67,6 +70,11 @@ def reply(work: Work, least: int = 1) -> m.Completion:
         drafted=_total([o.drafted for o in outcomes]),
         accepted=_total([o.accepted for o in outcomes]),
     )
+
+
+def _best_first(candidates: list[m.Candidate], ticket: Ticket) -> list[m.Candidate]:
+    said = [Said(candidate.text, candidate.logprob) for candidate in candidates]
+    return [candidates[index] for index in ranked(said, ticket.snapshot)]
 
 
 def _account(answers: Sequence[Answer], ticket: Ticket, least: int) -> tuple[str, dict[str, int]]:

@@ -239,7 +239,7 @@ def test_a_wall_clock_would_be_seen(tmp_path: Path) -> None:
 
 
 async def test_a_jump_of_the_wall_clock_changes_nothing(tmp_path, monkeypatch):
-    limits = config.Config(completion=config.Completion(max_ms=2_000))
+    limits = config.Config(completion=config.Completion(max_ms=2_000, gate=False))
     async with world(tmp_path, settings=limits, document=DOCUMENT, pass_ms=1.0) as w:
         client = w.client()
         await client.send(ask(1, stream=True))

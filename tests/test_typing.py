@@ -14,7 +14,7 @@ from completiond.engine.job import Job
 from completiond.protocol import messages as m
 from tests.daemon_world import FINAL, PATIENCE_S, Wire, World, ask, world
 
-WITHOUT_PREFETCH = config.Config(completion=config.Completion(prefetch=False))
+WITHOUT_PREFETCH = config.Config(completion=config.Completion(prefetch=False, gate=False))
 
 
 def at(ident: int, text: str, **more: Any) -> m.Complete:
@@ -204,7 +204,7 @@ async def test_the_anchor_stays_across_a_step_of_the_window(tmp_path):
 
 # -- what follows an accept -----------------------------------------------------------------------
 
-DOCUMENT = "def f():\n    first(a)\n    second(b)\n\n    third(c)\n"
+DOCUMENT = "def f():\n    first(a,\n    second(b))\n\n    third(c)\n"
 FIRST = m.Complete(1, "a.py", 7, "def f():\n    fi", "\n\nafter()\n")
 
 
@@ -231,7 +231,7 @@ async def test_the_request_after_an_accept_is_answered_without_a_pass(tmp_path):
     async with world(tmp_path, document=DOCUMENT) as w:
         jobs, client = jobs_of(w), w.client()
         text = await shown(client, w)
-        assert text == "rst(a)\n    second(b)"
+        assert text == "rst(a,\n    second(b))"
         await until(w, lambda: len(jobs) == 2)
         await settled(w)
         assert [job.priority for job in jobs] == [0, -1]
@@ -317,7 +317,7 @@ async def test_nothing_is_begun_where_it_is_switched_off_or_nobody_said_shown(tm
 
 
 async def test_nothing_is_begun_that_would_cost_the_next_key_its_prompt(tmp_path):
-    settings = config.Config(completion=config.Completion(layout="cursor"))
+    settings = config.Config(completion=config.Completion(layout="cursor", gate=False))
     async with world(tmp_path, settings=settings, document=DOCUMENT) as w:
         client = w.client()
         await shown(client, w, replace(FIRST, before="def f():\n    "))

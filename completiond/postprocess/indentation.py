@@ -6,6 +6,7 @@ Knows no language. What is not clear is left alone: odd blanks align something.
 import re
 from collections import Counter
 
+from completiond.brackets import balance
 from completiond.postprocess.place import Place
 
 _TAB = 4
@@ -41,7 +42,8 @@ def as_in_file(text: str, at: Place) -> str:
     unit = unit_of(at) if leads else ""
     if not unit or all(_fits(lead, unit) for lead in leads):
         return text
-    step = min((len(lead) for lead in leads if lead[:2] == "  "), default=_TAB)
+    widths = {len(lead) for lead in leads if lead[0] == " "}
+    step = 2 if any(width + 2 in widths for width in widths) else _TAB
     changed = [_changed(line, unit, step) if line.strip() else line for line in lines]
     return "\n".join(changed if len(changed) > len(tail) else [head, *changed])
 
@@ -57,11 +59,19 @@ def without_double(text: str, at: Place) -> str:
         return text
     if at.line.strip():
         return text if _COMMENT.match(text) or "\t" in lead else text[len(lead) :]
-    again = lead == at.line or lead == " "
-    allowed = _width(at.above[-1]) if at.above else 0
-    if at.above and _OPENER.search(at.above[-1]):
-        allowed += len((unit_of(at) or " " * _TAB).expandtabs(_TAB))
-    return text[len(lead) :] if again and _width(at.line + text) > allowed else text
+    above = at.above[-1] if at.above else ""
+    again = lead == at.line or (lead == " " and not balance(above).opens)
+    return text[len(lead) :] if again and _width(at.line + text) > _deepest(at, above) else text
+
+
+def _deepest(at: Place, above: str) -> int:
+    """Columns of the deepest indentation that the line above calls for."""
+    if not _OPENER.search(above):
+        return _width(above)
+    unit = unit_of(at)
+    if not unit and _width(at.line) > _width(above):
+        return _width(at.line)
+    return _width(above) + len((unit or " " * _TAB).expandtabs(_TAB))
 
 
 def before_rest(text: str, at: Place) -> str:

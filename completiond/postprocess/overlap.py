@@ -12,6 +12,7 @@ from completiond.postprocess.place import Place
 _ENDS = frozenset(PAIRS.values())
 _CLOSERS = re.compile(r"[)\]}]+[;,]?")
 _NOISE = re.compile(r"\s+|[;,]+\s*$")
+_WORD = re.compile(r"\w")
 _LEAST_ECHO = 4
 """Characters of the line before the cursor that are not repeated by chance."""
 _LEAST_OVERLAP = 4
@@ -73,7 +74,8 @@ def without_below(text: str, at: Place) -> str:
     lines, whole = _whole(text, at)
     for n in range(len(lines)):
         tail = [line for line in whole[n:] if line.strip()]
-        if tail and _repeats(tail, at.below, exact=n > 0):
+        exact = n > 0 or not _WORD.search(tail[0] if tail else "")
+        if tail and _repeats(tail, at.below, exact=exact):
             return _lines_before(lines, n)
     return text
 

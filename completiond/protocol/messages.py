@@ -133,6 +133,7 @@ class Candidate:
     text: str
     reason: str
     replace: int = 0
+    logprob: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
