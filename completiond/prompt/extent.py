@@ -14,6 +14,8 @@ Extent = Literal["line", "statement", "block"]
 
 ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 """What may stand right of the cursor without being text: an editor puts most of it there."""
+_BEGINS = re.compile(r"[\w@#$\"'`/*<{]")
+"""How a line begins: what goes on with `;` or an operator is the end of what is to be written."""
 _OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
 _DEF = re.compile(r"\s*def\b[^:{;=]*\Z")
 _GOES_ON = re.compile(
@@ -27,8 +29,9 @@ def extent(before: str, after: str, *, invoked: bool = False) -> Extent:
     """How much may be written between two texts."""
     line = before[before.rfind("\n") + 1 :]
     blank = not line.strip()
-    if not ONLY_CLOSERS.fullmatch(after.partition("\n")[0].strip()):
-        return "block" if blank else "line"
+    rest = after.partition("\n")[0]
+    if not ONLY_CLOSERS.fullmatch(rest.strip()):
+        return "block" if not line or (blank and _BEGINS.match(rest)) else "line"
     return "block" if blank or invoked else "statement"
 
 

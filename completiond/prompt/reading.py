@@ -148,9 +148,11 @@ class Reader:
         """A blank line. If it is the first, the cursor's line was complete as it stood."""
         if not self._seen and opens_block(self._data["line"]):
             self._enter(self._data["line"])
-        paragraph = self._started and self._seen > 0 and not self._data["single"]
-        ends = paragraph and "paragraph" in self._on
-        return Stop("paragraph", self._shown_end) if ends else None
+        if not self._started or self._data["single"] or "paragraph" not in self._on:
+            return None
+        # Who asks for a block wants all of it: there a blank line ends nothing but the outermost.
+        inside = self._data["patient"] and self._base
+        return None if inside else Stop("paragraph", self._shown_end)
 
     def _complete(self, line: str, start: int) -> Stop | None:
         end = start + len(line)
@@ -186,12 +188,19 @@ class Reader:
         if "suffix" not in self._on:
             return None
         rest = self._data["rest"]
-        if rest and (self._seen or self._data["above"]) and line.strip() == rest:
+        if self._data["above"]:  # a line that stands there as it is, its indentation too
+            reached = whole == self._data["line"] + rest
+            return Stop("suffix", self._shown_end + bool(self._seen)) if reached else None
+        if rest and self._seen and line.strip() == rest and not self._told_by_bracket(rest):
             return Stop("suffix", start + len(line) - len(line.lstrip()))
         if not (self._seen or not self._data["line"].strip()):
             return None
         reached = self._data["next"] and whole.rstrip() == self._data["next"]
         return Stop("suffix", self._shown_end) if reached else None
+
+    def _told_by_bracket(self, rest: str) -> bool:
+        """Whether its closing is seen; a line of the same bracket may close another one."""
+        return rest[0] in ")]}" and self._data["closable"] is not None
 
     def _repeats(self, line: str, start: int) -> Stop | None:
         """Whether the last lines say the same again and again; the first time is shown."""

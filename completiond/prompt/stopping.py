@@ -40,15 +40,18 @@ def rule(
     """The data of the stop rule at a cursor, for msgpack; rules that `off` names do nothing."""
     rest, _, _ = at.after.partition("\n")
     much = extent(at.before, at.after, invoked=invoked)
+    indented = bool(rest.strip()) and rest[0] in " \t"
+    above = much == "block" and (indented or not ONLY_CLOSERS.fullmatch(rest))
     line = at.before[at.before.rfind("\n") + 1 :].rstrip("\r")
     return {
         "stop_ids": sorted(stop_ids),
         "healed": healed,
         "single": much == "line",
         "statement": much == "statement",
-        "above": much == "block" and not ONLY_CLOSERS.fullmatch(rest.strip()),
+        "above": above,
+        "patient": invoked,
         "line": line,
-        "rest": rest.strip(),
+        "rest": rest.rstrip() if above else rest.strip(),
         "next": _first_line(at.after[len(rest) :]),
         "closable": brackets.closable(at.before, at.after, at.language),
         "closer": brackets.first(at.closers.strip()),

@@ -160,6 +160,8 @@ def test_brackets_that_nobody_opened_are_legal_in_some_languages(language: str) 
 def test_a_person_who_asks_gets_more_than_a_statement() -> None:
     data = rule(Cursor("x = ", "\n"), healed="", stop_ids=[EOS], invoked=True)
     assert run(data, "1\ny = 2\n\nz") == ("1\ny = 2", "paragraph")
+    data = rule(Cursor("def f():\n    ", "\n"), healed="", stop_ids=[EOS], invoked=True)
+    assert run(data, "a\n\n    b\n\n\nc") == ("a\n\n    b", "dedent")
 
 
 @pytest.mark.parametrize("name", STOPS)
