@@ -63,7 +63,7 @@ class Written(NamedTuple):
 
 def write(arguments: argparse.Namespace) -> dict[str, Any]:
     """Fill items of every set in a mixed order, so that what is done is a fair sample."""
-    items = read_items(arguments.data / "infill")
+    items = chosen(arguments)
     random.Random(1).shuffle(items)
     done = {row["item"] for row in rows(arguments.write)}
     filler = Filler(arguments.model, "int8", arguments.threads)
@@ -80,20 +80,25 @@ def write(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"items": len(list(rows(arguments.write)))}
 
 
+def chosen(arguments: argparse.Namespace) -> list[Item]:
+    items = read_items(arguments.data / "infill")
+    return [item for item in items if item.set.startswith(arguments.set)]
+
+
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         yield json.loads(line)
 
 
 def written(arguments: argparse.Namespace) -> list[Written]:
-    items = {item.key: item for item in read_items(arguments.data / "infill")}
+    items = {item.key: item for item in chosen(arguments)}
     asked = {"invoked": arguments.invoked}
     if arguments.perfect:
         return [
             Written(item, item.middle + item.suffix[:BEHIND], "length", **asked)
             for item in items.values()
         ]
-    found = (dict(row) for row in rows(arguments.judge))
+    found = (dict(row) for row in rows(arguments.judge) if row["item"] in items)
     return [Written(items[row.pop("item")], **row, **asked) for row in found]
 
 
@@ -168,6 +173,7 @@ def main() -> None:
     parser.add_argument("--model", default="qwen2.5-coder-0.5b")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--data", type=Path, default=REPOSITORY.parent / "shared/data")
+    parser.add_argument("--set", default="", help="sets whose name begins so")
     parser.add_argument("--limit", type=int, default=0, help="so many items, 0: all")
     parser.add_argument("--invoked", action="store_true", help="judge as if a person had asked")
     todo = parser.add_mutually_exclusive_group(required=True)
