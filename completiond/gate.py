@@ -10,7 +10,7 @@ from completiond.brackets import balance
 from completiond.core import Snapshot
 
 LEAST_TEXT = 10
-"""Characters of a document, white space apart, that say anything."""
+"""Characters of a document that say anything."""
 SHORT_REST = 8
 """So few characters right of the cursor are no obstacle."""
 
@@ -24,7 +24,7 @@ def refusal(snapshot: Snapshot) -> str:
     """Why not to run for an automatic request here: `short_document`, `mid_word`, `mid_line` or
     `statement_end`; empty where a run is worth it."""
     before, after = snapshot.before, snapshot.after
-    if not snapshot.offset and not _enough(before, after):
+    if not snapshot.offset and (len(before) + len(after) < LEAST_TEXT or _blank(before, after)):
         return "short_document"
     line = re.split(r"[\r\n]", before[-4096:])[-1]
     rest = re.split(r"[\r\n]", after[:4096], maxsplit=1)[0]
@@ -35,8 +35,8 @@ def refusal(snapshot: Snapshot) -> str:
     return "" if rest.strip() or not _ends_statement(line) else "statement_end"
 
 
-def _enough(before: str, after: str) -> bool:
-    return sum(not char.isspace() for char in (before[-256:] + after[:256])) >= LEAST_TEXT
+def _blank(before: str, after: str) -> bool:
+    return not (before.strip() or after.strip())
 
 
 def _ends_statement(line: str) -> bool:

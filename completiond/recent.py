@@ -28,7 +28,7 @@ class Recent:
         request = ticket.request
         facts: dict[str, Any] = {
             "request": request.id,
-            "at": time.time(),
+            "at": time.monotonic(),
             "path": (request.path or request.document)[-LONGEST_PATH:],
             "language": request.language,
             "position": request.offset + len(request.before),
@@ -39,8 +39,13 @@ class Recent:
 
     def find(self, request: int) -> dict[str, Any]:
         """The outcome of the newest request of that id, 0 of the newest of all; {} if unknown."""
-        newest_first = list(self._facts)[::-1]
-        return next((facts for facts in newest_first if request in (0, facts["request"])), {})
+        for facts in list(self._facts)[::-1]:
+            if request in (0, facts["request"]):
+                ago = time.monotonic() - facts["at"]
+                return {name: value for name, value in facts.items() if name != "at"} | {
+                    "ago_s": ago
+                }
+        return {}
 
     def summary(self) -> dict[str, int]:
         """How many of them ended how."""

@@ -65,7 +65,7 @@ async def test_two_clients_with_the_same_buffer_do_not_disturb_each_other(tmp_pa
 async def test_a_cursor_between_a_line_s_two_ends_or_behind_a_pair_is_answered(
     tmp_path, before, after
 ):
-    async with world(tmp_path, answers=["\nreturn 1"]) as w:
+    async with world(tmp_path, answers=["\n    return 1"]) as w:
         reply = await w.client().ask(ask(1, before, after=after))
         assert (reply.reason, reply.position) == ("ok", len(before))
         assert "\r" not in reply.candidates[0].text

@@ -38,7 +38,7 @@ REFUSED = {
     "mid_word": ["result = comp|ute\n", "const résu|ltat = 1;\n", "x_1|2 = something\n"],
     "mid_line": ["value = |other_value + 1\n", "foo(|first, second)\n", "a = 1 |// remember\n"],
     "statement_end": ["    return first;|\n", "x = {a: 1};|\n", "  })|\n", "f(a);  |\r\nb\n"],
-    "short_document": ["|", "x = |", "ab\n\n   |\ncd\n"],
+    "short_document": ["|", "x = |", "ab\n|\ncd\n", "\n\n\n\n   |\n\n\n\n"],
 }
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -88,10 +87,9 @@ async def _ask(config: Config, request: int) -> m.Why:
 def sentences(found: m.Why) -> list[str]:
     """The outcome as a person reads it."""
     facts = found.facts
-    ago = max(0.0, time.time() - facts["at"])
     lines = [
-        f"Request {facts['request']}, {facts['trigger']}, {ago:.0f} s ago: {facts['path']} "
-        f"({facts['language'] or 'no language'}), character {facts['position']}.",
+        f"Request {facts['request']}, {facts['trigger']}, {facts['ago_s']:.0f} s ago: "
+        f"{facts['path']} ({facts['language'] or 'no language'}), character {facts['position']}.",
         facts.get("message") or _WHY.get(facts["why"] or facts["reason"], facts["reason"]),
     ]
     if facts.get("characters"):

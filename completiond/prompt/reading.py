@@ -218,6 +218,8 @@ class Reader:
     def _dedents(self, whole: str) -> bool:
         if "dedent" not in self._on or not self._seen:
             return False
+        if self._base is None and whole.lstrip().startswith("{"):
+            return False  # the block's own bracket, on a line of its own
         return _width(whole) < max(self._base or 0, self._floor)
 
     def _unfinished(self) -> Stop | None:

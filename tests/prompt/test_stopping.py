@@ -51,6 +51,7 @@ CASES = {
     "a block that the line opens": ("if a|:", "", "", "eos"),
     "is part of it": ("if a|", ":\n  b\n  c\nx", ":\n  b\n  c", "dedent"),
     "down to its last line": ("  if a|", ":\n    b\n  c", ":\n    b", "dedent"),
+    "whose bracket may stand below": ("else|", "\n{\n  a;\n}\nb\n", "\n{\n  a;\n}", "dedent"),
     "a comment's end is no operator": ("// a|", " - b -\nc\n", " - b -", "statement"),
     "one more where the line is complete": ("x = 1|", "\ny = 2\nz\n", "\ny = 2", "statement"),
     "with its block": ("f()|", "\nif a:\n  b\nc\n", "\nif a:\n  b", "dedent"),
