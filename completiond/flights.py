@@ -21,7 +21,7 @@ from completiond.errors import CompletiondError
 from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
 from completiond.model.checkpoint import describe
 from completiond.moments import accepted
-from completiond.postprocess.clean import clean
+from completiond.postprocess.clean import as_typed, clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
@@ -350,7 +350,7 @@ class Flights:
     def _text(self, flight: Flight, reason: str) -> str:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
-        return stopping.trim(text, flight.built.stop, reason)
+        return as_typed(stopping.trim(text, flight.built.stop, reason), flight.snapshot)
 
 
 def _key(work: Work, candidate: int) -> Hashable:

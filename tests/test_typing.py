@@ -202,6 +202,25 @@ async def test_the_anchor_stays_across_a_step_of_the_window(tmp_path):
         assert len(jobs) == 5 and len(ends) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "shown", "typed"),
+    [
+        ("if a {\n        b()\n    }", "if a {\n\t\tb()\n\t}", "if a {\n\t\t"),
+        (" f(1)", "f(1)", "f("),
+    ],
+)
+async def test_blanks_that_were_made_the_files_own_are_typed_through(tmp_path, said, shown, typed):
+    async with world(tmp_path, settings=WITHOUT_PREFETCH, answers=[said]) as w:
+        client, before = w.client(), "func f() {\n\tx()\n\tx = "
+        if "\n" in said:
+            before = before.removesuffix("x = ")
+        first = await client.ask(ask(1, before, after="\n}\n"))
+        assert first.candidates[0].text == shown
+        again = await client.ask(ask(2, before + typed, after="\n}\n"))
+        assert again.candidates[0].text == shown.removeprefix(typed)
+        assert again.tokens["passes"] == 0
+
+
 # -- what follows an accept -----------------------------------------------------------------------
 
 DOCUMENT = "def f():\n    first(a,\n    second(b))\n\n    third(c)\n"

@@ -64,6 +64,14 @@ def cleaned(text: str, snapshot: Snapshot, *, least: int = 1, off: Collection[st
     return _cleaned(text, at, least, off)
 
 
+def as_typed(text: str, snapshot: Snapshot) -> str:
+    """`text` with the blanks that the buffer will have, so that typing them agrees with it."""
+    if "\n" not in text and text[:1] not in (" ", "\t"):
+        return text
+    at = place(snapshot.before, snapshot.after, snapshot.language, snapshot.indent)
+    return indentation.without_double(indentation.as_in_file(text, at), at)
+
+
 def fit(text: str, before: str, after: str) -> tuple[str, str]:
     """What to insert between two texts, and a reason if that is nothing."""
     found = _cleaned(text, place(before, after), 1, ())
