@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from completiond.commands import complete, doctor, keys, models, serve, status
+from completiond.commands import complete, doctor, keys, models, serve, status, why
 from completiond.errors import CompletiondError
 from completiond.version import __version__
 
@@ -42,6 +42,7 @@ def _root(
 app.command()(serve.serve)
 app.command()(complete.complete)
 app.command()(status.status)
+app.command()(why.why)
 app.command()(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")

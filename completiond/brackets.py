@@ -1,7 +1,7 @@
 """Which brackets and quotes a piece of text opens and closes. Pure functions of text.
 
-Knows no language: a quote opens a string until the same quote, or the line's end, closes it. What
-editors close by themselves is guessed from this, and every guess is compared with what is there.
+Knows little of languages: a quote opens a string until the same quote, or the line's end, closes
+it. What editors close by themselves is guessed from this, and compared with what is there.
 """
 
 import re
@@ -11,6 +11,26 @@ from typing import NamedTuple
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = ")]}\"'`"
 """What an editor may put right of the cursor when its partner is typed."""
+REACH_BEFORE, REACH_AFTER = 8_192, 4_096
+"""Characters in which open brackets are looked for."""
+NO_BRACKETS = {
+    "bat",
+    "fish",
+    "git-commit",
+    "latex",
+    "markdown",
+    "plaintext",
+    "restructuredtext",
+    "sh",
+    "shellscript",
+    "tex",
+    "text",
+    "zsh",
+}
+"""Languages in which a bracket may be closed that nobody opened: `case` of a shell, prose."""
+_EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
+"""A line at the left edge that begins something: no closer, no label, comment or directive."""
+_NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
@@ -102,3 +122,44 @@ def blanked(text: str, *, grows: bool = False) -> str:
     """`text` with its string literals made of blanks: a bracket in them is no bracket."""
     strings = _BEGUN if grows else _STRING
     return strings.sub(lambda found: " " * len(found[0]), text)
+
+
+def closable(before: str, after: str, language: str = "") -> str | None:
+    """The brackets that a text between the two may close, the innermost first.
+
+    Those that are open before the cursor and not closed behind it, as far as the construct at the
+    file's left edge reaches that the cursor is in. None where that cannot be told.
+    """
+    head = None if language in NO_BRACKETS else _construct(before)
+    if head is None:
+        return None
+    opened = balance(head).opens
+    if any(closer[0] in "\"'`" for closer in opened):
+        return None  # in a string a bracket is none
+    closed = "".join(c for c in balance(_rest_of_construct(after)).closes if c in ")]}")
+    own = max(0, len(opened) - len(closed))
+    fits = opened[own:] == closed[: len(opened) - own]
+    return opened[:own] if fits else None
+
+
+def _construct(before: str) -> str | None:
+    """The text from the last line at the left edge that anything is inside of."""
+    head = before[-REACH_BEFORE:]
+    edges = [found.start() for found in _EDGE.finditer(head)]
+    if edges:
+        inside = head[edges[-1] :]
+        body = inside.partition("\n")[2]
+        if body.strip() or balance(inside).opens:
+            return inside
+    return head if len(before) <= REACH_BEFORE else None
+
+
+def _rest_of_construct(after: str) -> str:
+    """The text up to the first line at the left edge, with that one if it closes something."""
+    tail = after[:REACH_AFTER]
+    found = _NEXT_EDGE.search(tail)
+    if found is None:
+        return tail
+    closes = found[1] in ")]}"
+    end = tail.find("\n", found.end()) if closes else found.start()
+    return tail if end < 0 else tail[:end]

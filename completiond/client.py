@@ -28,7 +28,9 @@ log = logging.getLogger(__name__)
 MAX_CANCELS = 256
 """Cancels whose acknowledgement is kept for `cancelled`; the oldest are forgotten first."""
 
-Key = tuple[Literal["hello", "complete", "status"], int]
+Key = tuple[Literal["hello", "complete", "status", "why"], int]
+ASKED: tuple[Literal["complete", "status", "why"], ...] = ("complete", "status", "why")
+"""Kinds of requests whose id an answer names."""
 OnPartial = Callable[[m.Partial], None]
 T = TypeVar("T")
 
@@ -160,6 +162,12 @@ class Client:
         status: m.Status = await self._ask(("status", ident), m.AskStatus(ident), timeout)
         return status
 
+    async def why(self, request: int, timeout: float | None = None) -> m.Why:
+        """What became of a request, 0 of the latest."""
+        ident = self.next_id()
+        why: m.Why = await self._ask(("why", ident), m.AskWhy(ident, request), timeout)
+        return why
+
     def feedback(self, feedback: m.Feedback) -> bool:
         """One-way; False if there is no connection or it does not take it."""
         return self._connection.send(_encode(feedback))
@@ -285,6 +293,8 @@ class Client:
                 _settle(self._acks[message.id], message)
         elif isinstance(message, m.Status):
             self._finish(("status", message.id), message)
+        elif isinstance(message, m.Why):
+            self._finish(("why", message.id), message)
         elif isinstance(message, m.Welcome):
             self._take_welcome(message)
         elif isinstance(message, m.Failure):
@@ -301,7 +311,7 @@ class Client:
 
     def _take_failure(self, failure: m.Failure) -> None:
         error = from_code(failure.code, failure.message)
-        keys: list[Key] = [("complete", failure.id), ("status", failure.id)]
+        keys: list[Key] = [(kind, failure.id) for kind in ASKED]
         if failure.id == 0:  # of what we send, only a hello has no id that the answer could name
             keys = [key for key in self._requests if key[0] == "hello"]
         if not any([self._finish(key, error) for key in keys]):
@@ -312,7 +322,7 @@ class Client:
         failed = type(error)(f"The daemon's answer cannot be read: {error}")
         log.warning("%s", failed)
         ident = codec.id_of(error)
-        keys: list[Key] = [("complete", ident), ("status", ident)]
+        keys: list[Key] = [(kind, ident) for kind in ASKED]
         if not any([self._finish(key, failed) for key in keys]) and ident == 0:
             self._fail_all(failed)
 

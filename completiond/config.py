@@ -103,6 +103,11 @@ class Completion:
     suffix_tokens: int = 512
     prefetch: bool = True
     """While an answer is shown and nothing else is asked, compute what follows if it is taken."""
+    gate: bool = True
+    """Start no run by itself where an answer is no help: inside a word, in front of text on the
+    line, behind a complete statement, in an all but empty document. Asked by hand it runs."""
+    min_chars: int = 1
+    """Shorter answers are not shown, unless a person asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,7 @@ _RANGES = {
     ("completion", "max_ms"): (10, 600_000),
     ("completion", "prefix_tokens"): (1, 1 << 20),
     ("completion", "suffix_tokens"): (0, 1 << 20),
+    ("completion", "min_chars"): (1, 1000),
 }
 
 

@@ -24,7 +24,8 @@ SegmentKind = Literal["context", "prefix", "typed", "suffix", "control"]
 class Snapshot:
     """A buffer at one moment, cut to a window around the cursor.
 
-    `before` starts at absolute `offset`; `prefix_hash` names all the text in front of it.
+    `before` starts at absolute `offset`; `prefix_hash` names all the text in front of it. `indent`
+    is one level of indentation as the editor is set, if it said so.
     """
 
     document: str
@@ -35,6 +36,7 @@ class Snapshot:
     after: str
     offset: int = 0
     prefix_hash: str = ""
+    indent: str = ""
 
     @classmethod
     def around(
@@ -142,7 +144,8 @@ class Step:
     """What one pass committed for one sequence, and the rows (new and drafted tokens) it took.
 
     `tree` is the draft that was verified; `drawn` are the target's own tokens [1 + nodes], after
-    the last token kept and after each node, which the rejection sampler does not have.
+    the last token kept and after each node, which the rejection sampler does not have. `logprob` is
+    that of `ids` under the target as it is, where the job wants to know.
     """
 
     ids: tuple[int, ...]
@@ -152,6 +155,7 @@ class Step:
     reason: str | None = None
     tree: Draft = NO_DRAFT
     drawn: tuple[int, ...] = ()
+    logprob: float = 0.0
 
 
 @dataclass(slots=True)
@@ -174,6 +178,7 @@ class Outcome:
     decode_ns: int = 0
     tokens_after_cancel: int = 0
     cancel_to_free_ns: int = 0
+    logprob: float = 0.0
 
 
 class CancelToken:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from completiond import replies
+from completiond import gate, replies
 from completiond.acks import Acks
 from completiond.config import Config
 from completiond.core import GREEDY, CancelReason
@@ -30,10 +30,13 @@ from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
 from completiond.protocol import codec
 from completiond.protocol import messages as m
+from completiond.recent import Recent
 from completiond.sessions import Sessions, Ticket
 
 log = logging.getLogger(__name__)
 
+RETRIES = 2
+"""Runs more than candidates asked for, where some of them said the same."""
 LAST_WORDS_S = 0.05
 """How long replies may take to leave the socket before it is closed: closing drops what waits."""
 
@@ -62,6 +65,7 @@ class Daemon:
         self._statuses: set[asyncio.Task[None]] = set()
         self._acks = Acks(self._send)
         self._liveness = Liveness(self._ping)
+        self._recent = Recent()
         self._started = time.monotonic()
         self.counts: Counter[str] = Counter()
         self.draining = False
@@ -121,6 +125,9 @@ class Daemon:
                 task = asyncio.create_task(self._status(client, message))
                 self._statuses.add(task)
                 task.add_done_callback(self._statuses.discard)
+            case m.AskWhy(ident, request):
+                facts = self._recent.find(request)
+                self._send(client, m.Why(ident, facts, self._recent.summary()))
             case m.Feedback():
                 self._feedback(client, message)
             case m.Spans():
@@ -141,7 +148,9 @@ class Daemon:
             self._leave(old)
             if self._flights is not None:
                 self._flights.leave(self._sessions.buffer(ticket), "superseded", m.GRACE_S)
-            self._send(client, replies.nothing(old, "superseded"))
+            gone = replies.nothing(old, "superseded")
+            self._recent.add(old, gone)
+            self._send(client, gone)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
 
@@ -225,14 +234,30 @@ class Daemon:
         if work.max_tokens == 0:
             return replies.nothing(ticket, "zero_limit")
         flights = self._ready(ticket.request.model)
+        if refused := self._refused(work, flights):
+            return replies.not_asked(work, flights.known(work), refused)
         try:
             async with asyncio.timeout(self._seconds_left(ticket)):
-                for candidate in range(ticket.request.n):
+                for candidate in range(ticket.request.n + RETRIES):
+                    if len({answer.shown for answer in work.answers}) == ticket.request.n:
+                        break
                     tell = self._teller(ticket, candidate)
                     work.answers.append(await flights.answer(work, candidate, tell))
         except TimeoutError:
             work.answers += flights.cut_off(work)
-        return replies.reply(work)
+        return replies.reply(work, self._least(ticket))
+
+    def _refused(self, work: Work, flights: Flights) -> str:
+        """Why no run may be started for this request; who follows a suggestion is answered."""
+        ticket = work.ticket
+        if ticket.request.trigger == "invoked" or not self._config.completion.gate:
+            return ""
+        why = gate.refusal(ticket.snapshot)
+        return "" if why and flights.follows(work) else why
+
+    def _least(self, ticket: Ticket) -> int:
+        """Characters that an answer must have to be shown."""
+        return 1 if ticket.request.trigger == "invoked" else self._config.completion.min_chars
 
     def _work(self, ticket: Ticket) -> Work:
         request = ticket.request
@@ -295,6 +320,8 @@ class Daemon:
         """Send the one final reply, unless it has been sent."""
         if not self._sessions.settle(ticket):
             return
+        assert isinstance(reply, m.Completion | m.Failure), "only these end a request"
+        self._recent.add(ticket, reply)
         if isinstance(reply, m.Completion) and self._leads_on(ticket, reply):
             self._sessions.show(ticket, reply.candidates[0].text)
         self._send(ticket.client, reply)

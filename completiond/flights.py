@@ -20,7 +20,7 @@ from completiond.errors import CompletiondError
 from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
 from completiond.model.checkpoint import ModelFiles
 from completiond.moments import accepted
-from completiond.postprocess.clean import clean
+from completiond.postprocess.clean import as_typed, clean
 from completiond.prompt import stopping, templates
 from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
@@ -122,6 +122,19 @@ class Flights:
         answer = await self._follow(self._launch(work, candidate), work.ticket, tell)
         assert answer is not None, "a run agrees with the text that it was made for"
         return answer
+
+    def known(self, work: Work) -> Answer | None:
+        """What an earlier answer says here; starts nothing."""
+        return self._reuse(work)
+
+    def follows(self, work: Work) -> bool:
+        """Whether the request comes from typing what a run of the buffer says."""
+        now = work.ticket.snapshot
+        for flight in (work.buffer.flight, work.buffer.ahead):
+            typed = typed_at(flight, now) if flight is not None else None
+            if flight is not None and typed and self._text(flight, "").startswith(typed):
+                return True
+        return False
 
     def ahead(self, work: Work, text: str) -> None:
         """Begin on what follows if `text`, which is shown at `work`'s cursor, is accepted: also on
@@ -250,6 +263,7 @@ class Flights:
             stop=built.stop,
             hint=self._hint(work, built),
             priority=priority,
+            scored=ticket.request.n > 1,
         )
         run = self._engine.submit(job)
         key, answers = _key(work, candidate), work.buffer.answers
@@ -268,6 +282,7 @@ class Flights:
                 max_tokens=work.max_tokens,
                 kept=kept.prefix,
                 closers=kept.closers,
+                invoked=ticket.request.trigger == "invoked",
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built
@@ -333,7 +348,7 @@ class Flights:
     def _text(self, flight: Flight, reason: str) -> str:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
-        return stopping.trim(text, flight.built.stop, reason)
+        return as_typed(stopping.trim(text, flight.built.stop, reason), flight.snapshot)
 
 
 def _key(work: Work, candidate: int) -> Hashable:

@@ -2,11 +2,14 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from completiond.core import Outcome
 from completiond.errors import VersionError
-from completiond.flights import Work
+from completiond.flights import Answer, Work
+from completiond.postprocess.clean import cleaned
+from completiond.postprocess.ranking import Said, ranked
 from completiond.protocol import messages as m
 from completiond.sessions import Ticket
 from completiond.version import __version__
@@ -30,19 +33,32 @@ def nothing(ticket: Ticket, reason: str) -> m.Completion:
     return m.Completion(request.id, request.version, position, [], reason, ticket.unknown)
 
 
-def reply(work: Work) -> m.Completion:
+def not_asked(work: Work, known: Answer | None, why: str) -> m.Completion:
+    """The reply of a request that is not worth a run: what is known already, if it is something."""
+    if known is not None and known.shown:
+        work.answers.append(known)
+        return reply(work)
+    return replace(nothing(work.ticket, "not_asked"), why=why)
+
+
+def reply(work: Work, least: int = 1) -> m.Completion:
     """The candidates that differ and say something, and what they cost together."""
     ticket, answers = work.ticket, work.answers
     shown: dict[str, m.Candidate] = {}
     for answer in answers:
-        if answer.shown:
-            shown.setdefault(answer.shown, m.Candidate(answer.shown, answer.reason))
+        if len(answer.shown.strip()) >= least:
+            likely = answer.outcome.logprob / max(1, len(answer.outcome.ids))
+            found = m.Candidate(answer.shown, answer.reason, logprob=likely)
+            shown.setdefault(answer.shown, found)
     late = any(answer.reason == "timeout" for answer in answers) or not answers
     reason = "timeout" if late else "ok" if shown else "empty"
+    why, removed = _account(answers, ticket, least)
     outcomes = [answer.outcome for answer in answers]
     return replace(
         nothing(ticket, reason),
-        candidates=list(shown.values()),
+        candidates=_best_first(list(shown.values()), ticket),
+        why="" if shown else why,
+        removed=removed,
         timings_ms=_timings(work, outcomes),
         tokens={
             "prompt": sum(o.prompt_tokens for o in outcomes),
@@ -54,6 +70,33 @@ def reply(work: Work) -> m.Completion:
         drafted=_total([o.drafted for o in outcomes]),
         accepted=_total([o.accepted for o in outcomes]),
     )
+
+
+def _best_first(candidates: list[m.Candidate], ticket: Ticket) -> list[m.Candidate]:
+    said = [Said(candidate.text, candidate.logprob) for candidate in candidates]
+    return [candidates[index] for index in ranked(said, ticket.snapshot)]
+
+
+def _account(answers: Sequence[Answer], ticket: Ticket, least: int) -> tuple[str, dict[str, int]]:
+    """Why the first answer shows nothing, and the characters that each rule took from it."""
+    if not answers:
+        return "timeout", {}
+    first = answers[0]
+    found = cleaned(first.raw, ticket.snapshot, least=least)
+    if first.raw.strip() or not first.outcome.ids:
+        return found.reason, found.removed
+    return _ENDED.get(first.reason, found.reason), found.removed
+
+
+_ENDED = {
+    "suffix": "repeats_suffix",
+    "bracket": "closes_too_much",
+    "sentinel": "sentinel",
+    "repetition": "repetition",
+    "length": "unfinished",
+    "timeout": "timeout",
+}
+"""Why a run that wrote something has nothing to show, by why it ended."""
 
 
 def _timings(work: Work, outcomes: list[Outcome]) -> dict[str, float]:

@@ -296,4 +296,5 @@ def _snapshot(request: m.Complete) -> Snapshot:
         after=request.after,
         offset=request.offset,
         prefix_hash=request.prefix_hash,
+        indent=request.indent,
     )

@@ -96,7 +96,8 @@ async def world(
     **script: Any,
 ) -> AsyncIterator[World]:
     tmp_path.chmod(0o700)
-    settings = settings or config.Config()
+    # The gate has tests of its own; elsewhere documents are as small as they can be.
+    settings = settings or config.Config(completion=config.Completion(gate=False))
     async with Listener(f"ipc://{tmp_path}/d.sock") as listener:
         engine = make(script)
         daemon = Daemon(settings, engine, listener)

@@ -65,7 +65,7 @@ async def test_two_clients_with_the_same_buffer_do_not_disturb_each_other(tmp_pa
 async def test_a_cursor_between_a_line_s_two_ends_or_behind_a_pair_is_answered(
     tmp_path, before, after
 ):
-    async with world(tmp_path, answers=["\nreturn 1"]) as w:
+    async with world(tmp_path, answers=["\n    return 1"]) as w:
         reply = await w.client().ask(ask(1, before, after=after))
         assert (reply.reason, reply.position) == ("ok", len(before))
         assert "\r" not in reply.candidates[0].text
@@ -239,7 +239,7 @@ def test_a_wall_clock_would_be_seen(tmp_path: Path) -> None:
 
 
 async def test_a_jump_of_the_wall_clock_changes_nothing(tmp_path, monkeypatch):
-    limits = config.Config(completion=config.Completion(max_ms=2_000))
+    limits = config.Config(completion=config.Completion(max_ms=2_000, gate=False))
     async with world(tmp_path, settings=limits, document=DOCUMENT, pass_ms=1.0) as w:
         client = w.client()
         await client.send(ask(1, stream=True))

@@ -92,6 +92,10 @@ def test_a_daemon_is_asked_and_reports_itself(run: Run) -> None:
     with daemon() as process:
         code, out, err = run("complete", "a.py:2:5")
         assert (code, err) == (0, "") and "⟦return 1⟧" in out and "from the daemon at" in out
+        code, out, _ = run("why", "last")
+        assert code == 0 and "An answer was shown." in out
+        code, _, err = run("why", "99")
+        assert code == 1 and "does not remember request 99" in err
         code, out, _ = run("status", "--json")
         assert code == 0 and json.loads(out)["state"] == "ready"
         code, out, _ = run("status")
@@ -171,6 +175,8 @@ MISTAKES = [
     (("complete", "latin.py:1:1"), "is not UTF-8 (byte 0xe9 in line 2)"),
     (("complete", "wide.py:1:1"), "is UTF-16"),
     (("status",), "start one with `completiond serve`."),
+    (("why", "last"), "start one with `completiond serve`."),
+    (("why", "first"), "give its number, or `last`."),
     (("serve",), "run `completiond models pull qwen2.5-coder-0.5b`"),
     (("serve", "--model", "qwen2.5-coder-0.5"), "did you mean `qwen2.5-coder-0.5b`?"),
     (("complete", "a.py:1:1"), "run `completiond models pull"),

@@ -93,6 +93,14 @@ def test_the_changelog_has_this_version_first() -> None:
     assert first and first[1] in (__version__, "Unreleased")
 
 
+def test_every_test_that_the_documents_name_is_there() -> None:
+    text = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
+    assert len(named) > 40
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
 def test_the_documents_name_no_machine() -> None:
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
         text = path.read_text(encoding="utf-8")

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors core version brackets",
     "protocol config",
-    "sessions reuse moments transport client connection endpoint keys router footprint",
+    "sessions reuse moments gate transport client connection endpoint keys router footprint",
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
-    "daemon serving flight flights acks liveness replies engine_process",
+    "daemon serving flight flights acks liveness recent replies engine_process",
     "commands",
     "__main__",
 )

@@ -14,7 +14,7 @@ from completiond.engine.job import Job
 from completiond.protocol import messages as m
 from tests.daemon_world import FINAL, PATIENCE_S, Wire, World, ask, world
 
-WITHOUT_PREFETCH = config.Config(completion=config.Completion(prefetch=False))
+WITHOUT_PREFETCH = config.Config(completion=config.Completion(prefetch=False, gate=False))
 
 
 def at(ident: int, text: str, **more: Any) -> m.Complete:
@@ -202,9 +202,28 @@ async def test_the_anchor_stays_across_a_step_of_the_window(tmp_path):
         assert len(jobs) == 5 and len(ends) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "shown", "typed"),
+    [
+        ("if a {\n        b()\n    }", "if a {\n\t\tb()\n\t}", "if a {\n\t\t"),
+        (" f(1)", "f(1)", "f("),
+    ],
+)
+async def test_blanks_that_were_made_the_files_own_are_typed_through(tmp_path, said, shown, typed):
+    async with world(tmp_path, settings=WITHOUT_PREFETCH, answers=[said]) as w:
+        client, before = w.client(), "func f() {\n\tx()\n\tx = "
+        if "\n" in said:
+            before = before.removesuffix("x = ")
+        first = await client.ask(ask(1, before, after="\n}\n"))
+        assert first.candidates[0].text == shown
+        again = await client.ask(ask(2, before + typed, after="\n}\n"))
+        assert again.candidates[0].text == shown.removeprefix(typed)
+        assert again.tokens["passes"] == 0
+
+
 # -- what follows an accept -----------------------------------------------------------------------
 
-DOCUMENT = "def f():\n    first(a)\n    second(b)\n\n    third(c)\n"
+DOCUMENT = "def f():\n    first(a,\n    second(b))\n\n    third(c)\n"
 FIRST = m.Complete(1, "a.py", 7, "def f():\n    fi", "\n\nafter()\n")
 
 
@@ -231,7 +250,7 @@ async def test_the_request_after_an_accept_is_answered_without_a_pass(tmp_path):
     async with world(tmp_path, document=DOCUMENT) as w:
         jobs, client = jobs_of(w), w.client()
         text = await shown(client, w)
-        assert text == "rst(a)\n    second(b)"
+        assert text == "rst(a,\n    second(b))"
         await until(w, lambda: len(jobs) == 2)
         await settled(w)
         assert [job.priority for job in jobs] == [0, -1]
@@ -317,7 +336,7 @@ async def test_nothing_is_begun_where_it_is_switched_off_or_nobody_said_shown(tm
 
 
 async def test_nothing_is_begun_that_would_cost_the_next_key_its_prompt(tmp_path):
-    settings = config.Config(completion=config.Completion(layout="cursor"))
+    settings = config.Config(completion=config.Completion(layout="cursor", gate=False))
     async with world(tmp_path, settings=settings, document=DOCUMENT) as w:
         client = w.client()
         await shown(client, w, replace(FIRST, before="def f():\n    "))
@@ -358,7 +377,7 @@ async def test_that_the_text_after_the_cursor_follows_is_known_without_another_p
         found = await client.ask(at(2, "x = foo(a|)\n"))
         assert (found.reason, found.candidates, len(jobs)) == ("empty", [], 1)
         found = await client.ask(at(3, "x = foo(a)|\n"))
-        assert (found.candidates[0].text, len(jobs)) == ("\ny = 1", 1)
+        assert (found.candidates[0].text, len(jobs)) == ("\ny = 1", 2)
 
 
 async def test_an_answer_shown_again_begins_nothing_twice(tmp_path):

@@ -83,7 +83,13 @@ class LocalEngine:
             language="python",
             path="doctor.py",
         )
-        message = complete_message(snapshot, self.next_id(), max_tokens=max_tokens, max_ms=FILL_MS)
+        message = complete_message(
+            snapshot,
+            self.next_id(),
+            trigger="invoked",
+            max_tokens=max_tokens,
+            max_ms=FILL_MS,
+        )
         return await self.complete(message)
 
     # -- the daemon's listener ------------------------------------------------------------------

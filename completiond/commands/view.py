@@ -58,7 +58,7 @@ def account(answer: m.Completion, source: str) -> str:
     tokens, times = answer.tokens, answer.timings_ms
     lines = []
     if answer.reason != "ok":
-        lines.append(_NOTHING.get(answer.reason, f"Nothing to show ({answer.reason})."))
+        lines.append(_nothing(answer))
     if tokens:
         lines.append(
             f"{tokens['generated']} tokens in {times['total']:.0f} ms: "
@@ -68,6 +68,13 @@ def account(answer: m.Completion, source: str) -> str:
         )
         lines.append(_drafts(answer))
     return "\n".join([*lines, source])
+
+
+def _nothing(answer: m.Completion) -> str:
+    why = f" ({answer.why})" if answer.why else ""
+    return (
+        _NOTHING.get(answer.reason, f"Nothing to show ({answer.reason}).").rstrip(".") + why + "."
+    )
 
 
 _NOTHING = {

@@ -4,7 +4,11 @@ Knows sequences, drafters and one runner. Knows no text, no clients and no clock
 """
 
 from collections.abc import Sequence as Ids
+from dataclasses import replace
 from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext, Drafter
@@ -37,7 +41,8 @@ class Decoding:
         verdicts = trial.judge(logits, rows)
         if not len(rows):
             self.runner.finish()
-        return [self._commit(plan, kept) for plan, kept in zip(plans, verdicts, strict=True)]
+        judged = zip(plans, verdicts, logits, strict=True)
+        return [self._commit(plan, kept, lines) for plan, kept, lines in judged]
 
     def _propose(self, turn: Turn) -> Plan:
         sequence = turn.sequence
@@ -60,7 +65,8 @@ class Decoding:
                 return draft
         return NO_DRAFT
 
-    def _commit(self, plan: Plan, kept: Kept | None) -> Step:
+    def _commit(self, plan: Plan, kept: Kept | None, logits: Tensor) -> Step:
+        """Keep what holds; logits [1 + nodes, V] of the last token kept and of each node."""
         sequence, draft = plan.sequence, plan.draft
         n = len(plan.pending)
         if kept is None:
@@ -74,9 +80,18 @@ class Decoding:
         accepted = _count(draft, nodes)
         drafted = _count(draft, range(len(draft)))
         step = Step(tuple(ids), n + len(draft), drafted, accepted, reason)
+        if sequence.job.scored:
+            rows = [0, *(node + 1 for node in kept.nodes)][: len(ids)]
+            step = replace(step, logprob=_logprob(logits[rows], ids))
         for drafter in self.drafters:
             drafter.observe(plan.context, step)
         return step
+
+
+def _logprob(logits: Tensor, ids: Ids[int]) -> float:
+    """Of ids [N] under logits [N, V], before any mask or temperature."""
+    chosen = torch.tensor(ids, device=logits.device)[:, None]
+    return float(logits.float().log_softmax(-1).gather(1, chosen).sum())
 
 
 def _segment(sequence: Sequence, pending: Ids[int], draft: Draft) -> Segment:

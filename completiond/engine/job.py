@@ -18,7 +18,8 @@ class Job:
     `buffer` names the KV slot, `client` whose n-gram state may be used. `hint` are ids that earlier
     answers predict to follow the prompt: the first draft. `max_ms` counts from admission, 0 is no
     limit. `stop` is the data of the stop rule, `priority` orders the queue (higher first): below 0
-    nobody asked for the run yet, and it gets no pass while another one waits or runs.
+    nobody asked for the run yet, and it gets no pass while another one waits or runs. `scored`: the
+    outcome says how likely the answer is, which costs a wait for the device in each pass.
     """
 
     id: int
@@ -31,6 +32,7 @@ class Job:
     hint: tuple[int, ...] = ()
     max_ms: int = 0
     priority: int = 0
+    scored: bool = False
 
 
 class Rules(NamedTuple):

@@ -179,6 +179,7 @@ class ModelCore:
     def _report(self, sequence: Sequence, step: Step, now: float) -> list[Event]:
         out = sequence.outcome
         sequence.passes.append((now, step.rows))
+        out.logprob += step.logprob
         if not sequence.first_token:
             out.prefilled += step.rows - sum(step.drafted.values())
         for total, part in ((out.drafted, step.drafted), (out.accepted, step.accepted)):

@@ -51,11 +51,13 @@ def pack_job(job: Job) -> list[Any]:
         job.hint,
         job.max_ms,
         job.priority,
+        job.scored,
     ]
 
 
 def unpack_job(values: list[Any]) -> Job:
-    ident, buffer, client, prompt, max_tokens, sampling, stop, hint, max_ms, priority = values
+    ident, buffer, client, prompt, max_tokens, sampling, stop, hint, *others = values
+    max_ms, priority, scored = others
     ids, segments, healed = prompt
     return Job(
         id=ident,
@@ -68,6 +70,7 @@ def unpack_job(values: list[Any]) -> Job:
         hint=tuple(hint),
         max_ms=max_ms,
         priority=priority,
+        scored=scored,
     )
 
 

@@ -100,11 +100,13 @@ class PromptBuilder:
         context: int,
         completion: config.Completion,
         eos_ids: Collection[int],
+        off: Collection[str] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._template = template
         self._context = context
         self._completion = completion
+        self._off = off
         self._healing = completion.layout != "cursor"
         self._long = completion.layout == "long"
         template_ids = template.stop_ids(tokenizer) if template else []
@@ -123,13 +125,14 @@ class PromptBuilder:
         max_tokens: int,
         kept: str | None = None,
         closers: str = "",
+        invoked: bool = False,
     ) -> Built:
         """The prompt at the cursor of `snapshot`; with its answer it fits into the context.
 
         `kept` is the `prefix` of the buffer's last prompt, if the text after the cursor is still
         the same: in the layout `long` the anchor then stays where it was while it can. `closers`
         begin the text after the cursor but belong to what was typed: the prompt goes on without
-        them, as it did before they came.
+        them, as it did before they came. `invoked`: a person asks, and wants more than a line.
         """
         before, after = around(snapshot)
         after = after[len(_lf(closers)) :]
@@ -139,8 +142,9 @@ class PromptBuilder:
         suffix = self._beginning(after, budget.suffix)
         assembly = self._lay_out(split, suffix, files, budget.prefix)
         healing = min(budget.healed, self._tokens(split.healed))
+        cursor = stopping.Cursor(before, after, snapshot.language, closers)
         stop = stopping.rule(
-            before, after, healed=split.healed, stop_ids=self._stop_ids, closers=closers
+            cursor, healed=split.healed, stop_ids=self._stop_ids, invoked=invoked, off=self._off
         )
         prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
         return Built(prompt, stop, *split, budget.answer + healing)

@@ -5,148 +5,65 @@ first line is never cut: what stops a run is the line structure, never a string 
 """
 
 import codecs
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from completiond import brackets
-
-EQUAL_LINES = 4
-"""So many equal lines in a row are a loop."""
+from completiond.postprocess.leaks import spells_any
+from completiond.prompt.extent import ONLY_CLOSERS, extent
+from completiond.prompt.reading import Reader
 
 _CUT_OFF = ("length", "timeout")
-_TAB = 4
-_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
-_CLOSING_WORDS = ("end", "fi", "done", "esac")
-_CLOSING_LINE = re.compile(r"[)\]}]+[;,]?|end;?|fi|done|esac|</\S+>")
 
 
-def rule(
-    before: str, after: str, *, healed: str, stop_ids: Collection[int], closers: str = ""
-) -> dict[str, Any]:
-    """The data of the stop rule at a cursor between `before` and `after`, for msgpack.
+class Cursor(NamedTuple):
+    """The text around a cursor, as the model is asked to continue it.
 
     `closers` stand between the two, but belong to what was typed: the completion writes them
     itself, and ends behind the first; on another line, in front of it.
     """
-    line, _, _ = after.partition("\n")
-    rest = line.strip()
+
+    before: str
+    after: str
+    language: str = ""
+    closers: str = ""
+
+
+def rule(
+    at: Cursor,
+    *,
+    healed: str,
+    stop_ids: Collection[int],
+    invoked: bool = False,
+    off: Collection[str] = (),
+) -> dict[str, Any]:
+    """The data of the stop rule at a cursor, for msgpack; rules that `off` names do nothing."""
+    rest, _, _ = at.after.partition("\n")
+    much = extent(at.before, at.after, invoked=invoked)
+    indented = bool(rest.strip()) and rest[0] in " \t"
+    above = much == "block" and (indented or not ONLY_CLOSERS.fullmatch(rest))
+    line = at.before[at.before.rfind("\n") + 1 :].rstrip("\r")
     return {
         "stop_ids": sorted(stop_ids),
         "healed": healed,
-        "single": not _CLOSERS.fullmatch(rest),
-        "line": before[before.rfind("\n") + 1 :].rstrip("\r"),
-        "rest": rest,
-        "next": _first_line(after[len(line) :]),
-        "closer": brackets.first(closers.strip()),
-        "writes_closer": "\n" not in closers,
+        "single": much == "line",
+        "statement": much == "statement",
+        "above": above,
+        "patient": invoked,
+        "line": line,
+        "rest": rest.rstrip() if above else rest.strip(),
+        "next": _first_line(at.after[len(rest) :]),
+        "closable": brackets.closable(at.before, at.after, at.language),
+        "closer": brackets.first(at.closers.strip()),
+        "writes_closer": "\n" not in at.closers,
+        "spells": spells_any(at.before, at.after),
+        "off": sorted(off),
     }
 
 
 def _first_line(text: str) -> str:
     """The first line with something on it, with its indentation."""
     return next((line.rstrip() for line in text.split("\n") if line.strip()), "")
-
-
-class Stop(NamedTuple):
-    """Why a text ends, and how many of its characters are shown."""
-
-    reason: str
-    keep: int
-
-
-class _Lines:
-    """Reads a completion's text as it grows; each line is looked at once."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
-        self._base: int | None = None  # indentation of the block being filled, columns
-        self._text = ""
-        self._start = 0  # of the line that is not complete yet
-        self._seen = 0  # complete lines
-        self._shown_end = 0  # end of the last line with something on it
-        self._started = False  # something other than blanks was generated
-        self._last, self._first_equal, self._equal = "", 0, 0
-
-    def feed(self, text: str) -> Stop | None:
-        self._text += text
-        closed = self._closed()
-        return self._in_lines() or closed
-
-    def _closed(self) -> Stop | None:
-        """Whether the text has closed what was open around it; what is behind that is dropped."""
-        closer = self._data.get("closer", "")
-        at = brackets.closed_at(self._text, closer) if closer else None
-        if at is None:
-            return None
-        self._text = self._text[: at + len(closer)]
-        return Stop("suffix", len(self._text) if self._data["writes_closer"] else at)
-
-    def _in_lines(self) -> Stop | None:
-        while (end := self._text.find("\n", self._start)) >= 0:
-            stop = self._line(self._start, end)
-            if stop:
-                return stop
-            self._start, self._seen = end + 1, self._seen + 1
-        return self._unfinished()
-
-    def _line(self, start: int, end: int) -> Stop | None:
-        """Look at the complete line [start, end) of the text."""
-        line = self._text[start:end].rstrip()
-        if not line.strip():
-            paragraph = self._started and self._seen > 0 and not self._data["single"]
-            return Stop("paragraph", self._shown_end) if paragraph else None
-        stop = self._complete(line, start)
-        self._started = True
-        self._shown_end = start + len(line)
-        return stop
-
-    def _complete(self, line: str, start: int) -> Stop | None:
-        if self._data["single"]:
-            return Stop("line", start + len(line))
-        whole = line if self._seen else self._data["line"] + line
-        stop = self._reached_suffix(whole, line, start) or self._repeats(line, start)
-        if stop:
-            return stop
-        if self._dedents(whole):
-            closes = _CLOSING_LINE.fullmatch(line.strip())
-            return Stop("dedent", start + len(line) if closes else self._shown_end)
-        if self._base is None:
-            self._base = _width(whole)
-        return None
-
-    def _reached_suffix(self, whole: str, line: str, start: int) -> Stop | None:
-        if not (self._seen or not self._data["line"].strip()):
-            return None
-        if self._data["next"] and whole.rstrip() == self._data["next"]:
-            return Stop("suffix", self._shown_end)
-        if self._data["rest"] and self._seen and line.strip() == self._data["rest"]:
-            return Stop("suffix", start + len(line) - len(line.lstrip()))
-        return None
-
-    def _repeats(self, line: str, start: int) -> Stop | None:
-        self._equal = self._equal + 1 if line == self._last else 1
-        self._last = line
-        if self._equal == 1:
-            self._first_equal = start + len(line)
-        return Stop("repetition", self._first_equal) if self._equal >= EQUAL_LINES else None
-
-    def _dedents(self, whole: str) -> bool:
-        return self._seen > 0 and self._base is not None and _width(whole) < self._base
-
-    def _unfinished(self) -> Stop | None:
-        """A line that has begun left of the block ends it, unless it may be the closing one."""
-        line = self._text[self._start :]
-        begun = line.strip()
-        if self._data["single"] or not begun or not self._dedents(line):
-            return None
-        may_close = begun[0] in ")]}<" or any(word.startswith(begun) for word in _CLOSING_WORDS)
-        return None if may_close else Stop("dedent", self._shown_end)
-
-
-def _width(line: str) -> int:
-    blanks = line[: len(line) - len(line.lstrip(" \t"))]
-    return len(blanks.expandtabs(_TAB))
 
 
 class TextStop:
@@ -157,7 +74,7 @@ class TextStop:
         self._token_bytes = token_bytes
         self._skip = len(data["healed"].encode("utf-8", "replace"))
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._lines = _Lines(data)
+        self._reader = Reader(data)
 
     def step(self, ids: Sequence[int]) -> str | None:
         """Take the next committed ids; the reason to stop after them, or None."""
@@ -166,7 +83,7 @@ class TextStop:
                 return "eos"
             spelled = self._token_bytes(token)
             fresh, self._skip = spelled[self._skip :], max(0, self._skip - len(spelled))
-            stop = self._lines.feed(self._utf8.decode(fresh)) if fresh else None
+            stop = self._reader.feed(self._utf8.decode(fresh)) if fresh else None
             if stop:
                 return stop.reason
         return None
@@ -183,9 +100,11 @@ def trim(text: str, data: Mapping[str, Any], reason: str) -> str:
     if not text.startswith(healed):
         return ""
     shown = text[len(healed) :]
-    stop = _Lines(data).feed(shown)
+    stop = Reader(data).feed(shown)
     if stop:
-        return shown[: stop.keep]
+        # In front of a line that stands there already, a line is only one with its end.
+        end = data["above"] and shown[: stop.keep].strip() and shown[stop.keep :][:1] == "\n"
+        return shown[: stop.keep + bool(end)]
     if reason == "eos":
         return shown
     complete, _, _ = shown.rpartition("\n")

@@ -17,6 +17,7 @@ MAX_AFTER = 16_384
 MAX_CONTEXT = 64
 MAX_CHUNK = 65_536
 MAX_NAME = 4_096
+MAX_INDENT = 16
 MAX_CANDIDATES = 8
 MAX_TOKENS = 4_096
 MAX_WAITING = 64
@@ -59,6 +60,7 @@ class Complete:
     path: str = ""
     offset: int = 0
     prefix_hash: str = ""
+    indent: str = ""
     trigger: Trigger = "automatic"
     n: int = 1
     model: str = ""
@@ -105,6 +107,12 @@ class AskStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class AskWhy:
+    id: int = 0
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     version: int
     daemon_version: str
@@ -125,6 +133,7 @@ class Candidate:
     text: str
     reason: str
     replace: int = 0
+    logprob: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,8 @@ class Completion:
     tokens: dict[str, int] = field(default_factory=dict)
     drafted: dict[str, int] = field(default_factory=dict)
     accepted: dict[str, int] = field(default_factory=dict)
+    why: str = ""
+    removed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +187,15 @@ class Status:
     engine: dict[str, Any] = field(default_factory=dict)
 
 
-FromClient = Hello | Complete | Cancel | Feedback | Spans | AskStatus
-FromDaemon = Welcome | Partial | Completion | Failure | Cancelled | Ping | Status
+@dataclass(frozen=True, slots=True)
+class Why:
+    id: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    recent: dict[str, int] = field(default_factory=dict)
+
+
+FromClient = Hello | Complete | Cancel | Feedback | Spans | AskStatus | AskWhy
+FromDaemon = Welcome | Partial | Completion | Failure | Cancelled | Ping | Status | Why
 Message = FromClient | FromDaemon
 
 FROM_CLIENT: dict[str, type[Any]] = {
@@ -187,6 +205,7 @@ FROM_CLIENT: dict[str, type[Any]] = {
     "feedback": Feedback,
     "spans": Spans,
     "ask_status": AskStatus,
+    "ask_why": AskWhy,
 }
 FROM_DAEMON: dict[str, type[Any]] = {
     "welcome": Welcome,
@@ -196,5 +215,6 @@ FROM_DAEMON: dict[str, type[Any]] = {
     "cancelled": Cancelled,
     "ping": Ping,
     "status": Status,
+    "why": Why,
 }
 TAGS = {kind: tag for tag, kind in (FROM_CLIENT | FROM_DAEMON).items()}

@@ -8,7 +8,7 @@ is no longer there is shortened by what was typed, or dropped.
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from completiond.client import complete_message
@@ -171,7 +171,7 @@ class Bridge:
         return items
 
     def _snapshot(self, document: Document, cursor: int) -> Snapshot:
-        return Snapshot.around(
+        snapshot = Snapshot.around(
             document.text,
             cursor,
             document=document.uri,
@@ -179,6 +179,7 @@ class Bridge:
             language=document.language,
             path=relative_path(document.uri, self.folders),
         )
+        return replace(snapshot, indent=self.options.indent)
 
     async def _answer(self, ask: Ask, snapshot: Snapshot, invoked: bool) -> Completion:
         """Ask the daemon. Raises NoDaemon and whatever the daemon answers."""
@@ -221,7 +222,7 @@ class Bridge:
     def _take(self, buffer: Buffer, ask: Ask, completion: Completion) -> list[Item]:
         """The items of an answer that came in time, or whose beginning has been typed since."""
         self._context.forget(completion.unknown)
-        log.debug("Answer %d: %s", completion.id, completion.reason)
+        log.debug("Answer %d: %s %s", completion.id, completion.reason, completion.why)
         if (completion.position, completion.version) != (ask.position, ask.version):
             return []
         ask.candidates = completion.candidates

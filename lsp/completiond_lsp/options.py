@@ -33,6 +33,16 @@ class Options:
     context: bool = False
     """Send other open documents of the same language."""
 
+    tab_size: int = field(default=0, metadata={"low": 0, "high": 16})
+    """Blanks of one level of indentation; 0: as the file is indented."""
+    insert_spaces: bool = True
+    """With a tab size: indent with blanks, not with tabs."""
+
+    @property
+    def indent(self) -> str:
+        """One level of indentation, if the editor said it."""
+        return (" " * self.tab_size if self.insert_spaces else "\t") if self.tab_size else ""
+
     def wants(self, language: str) -> bool:
         return self.enabled and language not in self.disabled_languages
 

@@ -16,7 +16,7 @@ from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.model.kv_cache import KVCache
 from completiond.model.runner import Runner
-from tiny import tiny_runner
+from tiny import reference_logits, tiny_runner
 
 VOCABULARY = 64
 PROMPT = tuple((7 * i * i + 3 * i) % VOCABULARY for i in range(21))
@@ -180,3 +180,18 @@ def test_who_was_served_is_remembered_only_for_clients_that_are_here(runner: Run
         run_out(core)
     core.step()
     assert len(core._served) <= 1
+
+
+@pytest.mark.parametrize("drafted", [False, True])
+def test_how_likely_an_answer_is_is_told_to_who_asks_and_is_the_models_own_figure(
+    runner: Runner, drafted: bool
+) -> None:
+    truth = answered(core_of(runner)).ids
+    hint = (*truth[:7], truth[7] ^ 1, *truth[8:]) if drafted else ()
+    found = answered(core_of(runner, Recycled()), hint=hint, scored=True)
+    logits = reference_logits([*PROMPT, *truth]).log_softmax(-1)
+    at = range(len(PROMPT) - 1, len(PROMPT) + len(truth) - 1)
+    plain = sum(float(logits[n, token]) for n, token in zip(at, truth, strict=True))
+    assert found.ids == truth
+    assert found.logprob == pytest.approx(plain, abs=1e-3)
+    assert answered(core_of(runner)).logprob == 0.0

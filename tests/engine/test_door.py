@@ -20,16 +20,10 @@ from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine_process import load_scripted
 from completiond.errors import DeviceError, EngineDied, EngineLoading
 from completiond.model.checkpoint import ModelFiles
+from completiond.prompt.stopping import Cursor, rule
 from tests.engine.fakes import ids_of, text_of
 
-STOP = {
-    "stop_ids": [256],
-    "healed": "",
-    "single": True,
-    "line": "",
-    "rest": "",
-    "next": "",
-}
+STOP = rule(Cursor("a", "x"), healed="", stop_ids=[256])
 SLOW = {"answers": ["a" * 4000], "pass_ms": 2.0}
 
 

@@ -352,8 +352,8 @@ def storage_index(self: attention.Pack) -> list[int]:
 REAL_COMMIT = Decoding._commit
 
 
-def the_bonus_token_counts_as_cached(self: Decoding, plan, kept):  # type: ignore[no-untyped-def]
-    step = REAL_COMMIT(self, plan, kept)
+def the_bonus_token_counts_as_cached(self: Decoding, plan, kept, logits):  # type: ignore[no-untyped-def]
+    step = REAL_COMMIT(self, plan, kept, logits)
     if step.ids:
         plan.sequence.held.ids.append(step.ids[-1])
         plan.sequence.ids.append(step.ids[-1])

@@ -218,9 +218,13 @@ async def test_a_language_that_is_not_wanted_or_a_file_that_is_not_open_asks_nob
 
 async def test_the_settings_travel(tmp_path: Path) -> None:
     async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
-        bridge.options = Options(max_tokens=5, max_ms=2_000, model="m")
+        bridge.options = Options(max_tokens=5, max_ms=2_000, model="m", tab_size=2)
         await bridge.complete(at(0, 4))
         asked = daemon.completes[0]
+        assert asked.indent == "  "
+        bridge.options = Options(tab_size=8, insert_spaces=False)
+        await bridge.complete(at(1, 0))
+        assert daemon.completes[1].indent == "\t"
         assert (asked.max_tokens, asked.max_ms, asked.model) == (5, 2_000, "m")
 
 

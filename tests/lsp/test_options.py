@@ -18,8 +18,10 @@ def test_every_setting_is_taken() -> None:
         "disabledLanguages": ["markdown"],
         "fallbackCompletion": True,
         "context": True,
+        "tabSize": 2,
+        "insertSpaces": False,
     }
-    expected = Options(False, "ipc:///x", False, "m", 7, 900, ("markdown",), True, True)
+    expected = Options(False, "ipc:///x", False, "m", 7, 900, ("markdown",), True, True, 2, False)
     assert parse(raw, Options()) == (expected, [])
     assert parse({"completiond": raw}, Options()) == (expected, [])
 

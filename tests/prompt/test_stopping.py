@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completiond.prompt.stopping import TextStop, rule, trim
+from completiond.prompt.reading import STOPS
+from completiond.prompt.stopping import Cursor, TextStop, rule, trim
 from completiond.prompt.tokenizer import ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
@@ -17,7 +18,7 @@ EOS = 256
 def at(text: str, *, healed: str = "") -> dict[str, Any]:
     """The rule at the cursor `|` of `text`."""
     before, after = text.split("|")
-    return rule(before, after, healed=healed, stop_ids=[EOS])
+    return rule(Cursor(before, after), healed=healed, stop_ids=[EOS])
 
 
 def run(data: dict[str, Any], text: str) -> tuple[str, str | None]:
@@ -40,7 +41,41 @@ CASES = {
     "a blank line ends a paragraph": ("|", "a\nb\n\nc", "a\nb", "paragraph"),
     "so does one with blanks": ("|", "a\n  \nc", "a", "paragraph"),
     "so does one of CRLF": ("|", "a\r\n\r\nc", "a", "paragraph"),
-    "leading blank lines do not": ("import os|", "\n\nx = 1\n\n", "\n\nx = 1", "paragraph"),
+    "leading blank lines do not": ("|", "\n\nx = 1\n\n", "\n\nx = 1", "paragraph"),
+    "a line that has begun is one statement": ("x = |", "1\ny = 2\n", "1", "statement"),
+    "that goes on while a bracket is open": ("f(|", "a,\n  b)\ng()\n", "a,\n  b)", "statement"),
+    "or an operator waits": ("x = |", "a +\n  b\nc\n", "a +\n  b", "statement"),
+    "or a string of several lines": ('x = """|', 'a\nb\n"""\nc', 'a\nb\n"""', "statement"),
+    "or a block in brackets": ("if (a|", ") {\n  b;\n}\nc\n", ") {\n  b;\n}", "statement"),
+    "and its other branch": ("if (a|", ") {\n} else {\n}\nc\n", ") {\n} else {\n}", "statement"),
+    "a block that the line opens": ("if a|:", "", "", "eos"),
+    "is part of it": ("if a|", ":\n  b\n  c\nx", ":\n  b\n  c", "dedent"),
+    "down to its last line": ("  if a|", ":\n    b\n  c", ":\n    b", "dedent"),
+    "whose bracket may stand below": ("else|", "\n{\n  a;\n}\nb\n", "\n{\n  a;\n}", "dedent"),
+    "a comment's end is no operator": ("// a|", " - b -\nc\n", " - b -", "statement"),
+    "one more where the line is complete": ("x = 1|", "\ny = 2\nz\n", "\ny = 2", "statement"),
+    "with its block": ("f()|", "\nif a:\n  b\nc\n", "\nif a:\n  b", "dedent"),
+    "a closer that is there ends it at once": ("f(|)", "a) + b\n", "a", "suffix"),
+    "but not one that the text opened": ("f(|)", "g(a), b)", "g(a), b", "suffix"),
+    "nor one that is missing": ("f(g(|)\n", "a), b)", "a), b", "suffix"),
+    "a block's end that is there": ("{\n  {\n  |\n  }\n}\n", "a\n }\nb", "a", "bracket"),
+    "but not one that opens again": (
+        "{\n|\n}\n",
+        "a\n} else {\nb\n\n",
+        "a\n} else {\nb",
+        "paragraph",
+    ),
+    "lines in turn are a loop": ("|", "a\nb\n" * 5, "a\nb", "repetition"),
+    "a ruler is not": ("# |", "-" * 200, "-" * 200, "eos"),
+    "a control token's name": ("x = |", "1</fim_middle>2", "1", "sentinel"),
+    "not where the buffer is about them": (
+        "'<fim_prefix>', |",
+        "'<fim_suffix>'",
+        "'<fim_suffix>'",
+        "eos",
+    ),
+    "lines above one that stands there": ("|b\n", "a\nb\nc", "a\n", "suffix"),
+    "are whole ones": ("|b\n", "a\n\nc", "a\n", "paragraph"),
     "a shallower line ends a block": ("def f():\n    |", "a = 1\ndef g", "a = 1", "dedent"),
     "of a body that starts on the next line": ("def f():|", "\n    a\nb = 2", "\n    a", "dedent"),
     "a shallower blank line does not": ("  |", "a\n\n", "a", "paragraph"),
@@ -81,16 +116,15 @@ def test_the_rule_is_plain_data() -> None:
 
 def test_the_healed_part_is_skipped_and_taken_away() -> None:
     data = at("a é|\n", healed=" é")
-    assert run(data, " été\n\nb") == ("té", "paragraph")
+    assert run(data, " été\n\nb") == ("té", "statement")
 
 
 def test_the_healed_part_ends_inside_a_token() -> None:
     data = at("fo|\n", healed="fo")
     spelled = {0: b"foo\n", 1: b"\nx"}
     stop = TextStop(data, spelled.__getitem__)
-    assert stop.step([0]) is None
-    assert stop.step([1]) == "paragraph"
-    assert trim("foo\n\nx", data, "paragraph") == "o"
+    assert stop.step([0]) == "statement"
+    assert trim("foo\n", data, "statement") == "o"
 
 
 def test_a_run_that_did_not_spell_the_healed_part_shows_nothing() -> None:
@@ -104,14 +138,48 @@ def test_half_a_character_at_a_limit_is_not_shown() -> None:
 
 
 def test_a_run_that_was_cut_off_shows_complete_lines_if_it_has_any() -> None:
-    assert trim("\na\n  b = lon", at("x|"), "length") == "\na"
-    assert trim("\n  b = lon", at("x|"), "timeout") == "\n  b = lon"
-    assert trim("a\n  b = lon", at("x|"), "") == "a\n  b = lon"
+    assert trim("\na\n  b = lon", at("|"), "length") == "\na"
+    assert trim("\n  b = lon", at("|"), "timeout") == "\n  b = lon"
+    assert trim("a\n  b = lon", at("|"), "") == "a\n  b = lon"
 
 
 def test_legal_code_in_the_first_line_is_never_cut() -> None:
-    for code in ("```", "// x", "t.Fatal(t)", "/src/", "a  # b", "})", "<fim_middle> = 1"):
+    for code in ("```", "// x", "t.Fatal(t)", "/src/", "a  # b", "})", "<file> = 1", "case x)"):
         assert run(at("|\n"), code) == (code, "eos")
+
+
+def test_a_line_of_the_same_few_characters_is_a_loop() -> None:
+    assert run(at("x = [|"), "1, " * 80) == ("1, ", "repetition")
+
+
+@pytest.mark.parametrize("language", ["shellscript", "markdown"])
+def test_brackets_that_nobody_opened_are_legal_in_some_languages(language: str) -> None:
+    data = rule(Cursor("1", "\n", language), healed="", stop_ids=[EOS])
+    assert run(data, ") a\n") == (") a", "statement")
+
+
+def test_a_person_who_asks_gets_more_than_a_statement() -> None:
+    data = rule(Cursor("x = ", "\n"), healed="", stop_ids=[EOS], invoked=True)
+    assert run(data, "1\ny = 2\n\nz") == ("1\ny = 2", "paragraph")
+    data = rule(Cursor("def f():\n    ", "\n"), healed="", stop_ids=[EOS], invoked=True)
+    assert run(data, "a\n\n    b\n\n\nc") == ("a\n\n    b", "dedent")
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_every_rule_can_be_left_out(name: str) -> None:
+    """Each ends a text of its own, and only it does."""
+    text, written = {
+        "statement": ("x = |", "1\n2\n"),
+        "paragraph": ("|", "a\n\n"),
+        "dedent": ("|", "  a\nb\n"),
+        "suffix": ("|\nb", "a\nb\n"),
+        "bracket": ("{|}", "\n)\n"),
+        "repetition": ("|", "a\n" * 5),
+        "sentinel": ("|", "</fim_middle>"),
+    }[name]
+    cursor = Cursor(*text.split("|"))
+    assert run(rule(cursor, healed="", stop_ids=[EOS]), written)[1] == name
+    assert run(rule(cursor, healed="", stop_ids=[EOS], off=[name]), written)[1] == "eos"
 
 
 @given(st.text("ab {}()\n\t", max_size=60), st.text("a })\n ", max_size=12))
@@ -120,7 +188,7 @@ def test_what_is_shown_is_a_beginning_of_what_was_written(written: str, after: s
     data = at(f"  x|{after}")
     shown, reason = run(data, written)
     assert written.startswith(shown)
-    assert reason in {"eos", "line", "paragraph", "dedent", "suffix", "repetition"}
+    assert reason in {"eos", "line", *STOPS}
     assert trim(written, data, reason or "") == shown
 
 
@@ -142,14 +210,14 @@ def test_what_is_shown_is_a_beginning_of_what_was_written(written: str, after: s
 def test_a_completion_ends_where_it_closes_what_the_editor_has_closed(
     closers: str, written: str, shown: str, reason: str
 ) -> None:
-    data = rule("x = f(", "\nnext = 1\n", healed="", stop_ids=[EOS], closers=closers)
+    data = rule(Cursor("x = f(", "\nnext = 1\n", "", closers), healed="", stop_ids=[EOS])
     assert run(data, written) == (shown, reason)
 
 
 @given(st.text('ab )("\n', max_size=40), st.sampled_from([")", '"', "\n}"]))
 @settings(max_examples=200, deadline=None)
 def test_what_is_shown_inside_a_pair_is_the_same_at_every_cut(written: str, closers: str) -> None:
-    data = rule("  x(", "\n", healed="", stop_ids=[EOS], closers=closers)
+    data = rule(Cursor("  x(", "\n", "", closers), healed="", stop_ids=[EOS])
     shown, reason = run(data, written)
     assert written.startswith(shown)
     whole = trim(written, data, reason or "")

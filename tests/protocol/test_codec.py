@@ -33,15 +33,17 @@ EVERY: list[m.Message] = [
     m.Feedback(7, "accepted", 1, 20, 0.5),
     m.Spans([m.Span(7, "file:///a.py", 3, "key", {"sent": 1, "drawn": 2})]),
     m.AskStatus(9),
+    m.AskWhy(9, 7),
     m.Welcome(1, "0.1", 456, "model", "ready"),
     m.Partial(7, "x", 1),
     m.Completion(
         7, 3, 6, [m.Candidate("x", "stop", 1)], "ok", ["ab"], {"queue": 0.5}, {"prompt": 3},
-        {"lookup": 4}, {"lookup": 2},
+        {"lookup": 4}, {"lookup": 2}, "", {"overlap": 3},
     ),
     m.Failure(7, "overloaded", "Too much at once."),
     m.Cancelled(7, "running", 1, 2.5, 3, 40),
     m.Ping(),
+    m.Why(9, {"request": 7, "ended": ["eos"], "removed": {"overlap": 3}}, {"ok": 4}),
     m.Status(9, "ready", "model", "cpu", 1.5, 1, 2, 3, {"passes": 4, "kernel": "int8"}),
 ]  # fmt: skip
 
