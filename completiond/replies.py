@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from completiond.core import Outcome
 from completiond.errors import VersionError
-from completiond.flights import Work
 from completiond.protocol import messages as m
 from completiond.sessions import Ticket
 from completiond.version import __version__
+from completiond.work import Work
 
 
 def welcome(hello: m.Hello, model: str, state: m.State) -> m.Welcome | m.Failure:

@@ -205,6 +205,25 @@ async def test_what_was_predicted_becomes_the_next_draft(tmp_path):
         assert (jobs[1].prompt.healed, bytes(jobs[1].hint)) == (" 4", b" 42\n")
 
 
+@pytest.mark.parametrize(
+    "before, hint",
+    [
+        ("def f():\n    return 7", "42\n"),  # something else was typed
+        ("def f():\n  ", "  return 42\n"),  # something was taken back
+        ("def g():\n    ", ""),  # the text in front is another one
+    ],
+)
+async def test_what_was_contradicted_may_be_drafted_from_further_on(tmp_path, before, hint):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        jobs = []
+        submit = w.engine.submit
+        w.engine.submit = lambda job: jobs.append(job) or submit(job)
+        client = w.client()
+        await client.ask(ask(1))
+        await client.ask(ask(2, before=before))
+        assert (bytes(jobs[1].hint).decode(), jobs[1].astray) == (hint, bool(hint))
+
+
 async def test_typing_through_an_answer_and_going_back_need_no_pass(tmp_path):
     async with world(tmp_path, document="def f():\n    return 42\n") as w:
         client = w.client()

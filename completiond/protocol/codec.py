@@ -203,6 +203,7 @@ def _check_complete(c: m.Complete) -> None:
     limit = c.max_tokens
     _need(limit is None or 0 <= limit <= m.MAX_TOKENS, f"`max_tokens` is over {m.MAX_TOKENS}.")
     _need(c.max_ms is None or 0 < c.max_ms <= 600_000, "`max_ms` must be from 1 to 600,000.")
+    _need(c.line_ms is None or 0 <= c.line_ms <= 600_000, "`line_ms` must be from 0 to 600,000.")
     if c.sampling is not None:
         _check_sampling(c.sampling)
 

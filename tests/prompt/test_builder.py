@@ -367,8 +367,8 @@ def test_the_anchor_is_found_again_when_the_windows_edge_has_moved() -> None:
     for typed in ("+ a", "+ a\n\n    b = 1\n    c"):
         text = FILE[:cursor] + typed + FILE[cursor:]
         snapshot = at(text, cursor + len(typed))
-        there = build(snapshot, max_tokens=8, kept=first.prefix)
+        there = build(snapshot, max_tokens=8, kept=first.kept)
         assert there.prefix[-2_000:] == first.prefix[-2_000:]
         assert (there.typed + there.healed) == (first.typed + first.healed) + typed
-        back = build(at(FILE, cursor), max_tokens=8, kept=there.prefix)
+        back = build(at(FILE, cursor), max_tokens=8, kept=there.kept)
         assert back.prefix == first.prefix
