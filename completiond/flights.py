@@ -339,6 +339,7 @@ class Flights:
     def _remember(self, flight: Flight, outcome: Outcome | None) -> None:
         """A run that came to its own end may answer later keys, whoever waited for it."""
         self._end_streak(flight)
+        self._count_drafts(outcome)
         if self._watcher is not None and outcome is not None:
             self._watcher.ended(flight, outcome)
         if outcome is None or outcome.reason in UNFINISHED:
@@ -347,6 +348,11 @@ class Flights:
         counts = flight.counts or ("superseded hits" if flight.left else "")
         flight.kept = Answered(flight.snapshot, flight.key, text, outcome.reason, counts)
         flight.answers.keep(flight.kept)
+
+    def _count_drafts(self, outcome: Outcome | None) -> None:
+        """Also of runs whose reply came before their end, or never."""
+        for source, tokens in outcome.accepted.items() if outcome is not None else ():
+            self._counts[f"accepted {source}"] += tokens
 
     def _count_use(self, answers: Answers, answer: Answered) -> None:
         if counted := answers.use(answer):
