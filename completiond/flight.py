@@ -30,8 +30,9 @@ class Flight:
 
     `origin` is the moment whose text after the cursor its prompt ends with. `counts` is what the
     first use of its answer is counted as, `left` whether nobody waits for it now, and `kept` its
-    answer, once it has come to its own end. `told` is what replies have said that it cost, and
-    `streak` the ids that it had when it began to go on for nobody.
+    answer, once it has come to its own end. `final` is its account once it is over, `told` what
+    replies have said that it cost, and `streak` the ids that it had when it began to go on for
+    nobody.
     """
 
     run: Run
@@ -43,6 +44,7 @@ class Flight:
     counts: str = ""
     left: bool = False
     kept: Answered | None = None
+    final: Outcome | None = None
     told: Spent = Spent()
     streak: int | None = None
 
@@ -53,7 +55,9 @@ class Flight:
         return replace(outcome, passes=passes, prefilled=prefilled)
 
     def so_far(self) -> Outcome:
-        """The account of a run that goes on, as far as the front knows it."""
+        """The account of the run, as far as the front knows it."""
+        if self.final is not None:
+            return self.final
         run, prompt = self.run, len(self.built.prompt.ids)
         return Outcome(
             ids=list(run.ids),

@@ -105,12 +105,16 @@ class Flights:
         found = self._reuse(work) if candidate == 0 else None
         if found is not None:
             return found
-        flight = self._join(work) if candidate == 0 else None
-        answer = await self._follow(flight, work.ticket, tell) if flight is not None else None
-        if flight is None or answer is None:
-            flight = self._launch(work, candidate)
-            answer = await self._follow(flight, work.ticket, tell)
+        joined = self._join(work) if candidate == 0 else None
+        if joined is not None:
+            answer = await self._follow(joined, work.ticket, tell)
+            if answer is not None:
+                return self._seen(work, answer, joined)
+        flight = self._launch(work, candidate)
+        answer = await self._follow(flight, work.ticket, tell)
         assert answer is not None, "a run agrees with the text that it was made for"
+        if joined is not None:
+            answer = answer.beside(joined.cost(joined.so_far()))
         return self._seen(work, answer, flight)
 
     def prompt_of(self, work: Work, flight: Flight) -> Built:
@@ -338,6 +342,7 @@ class Flights:
 
     def _remember(self, flight: Flight, outcome: Outcome | None) -> None:
         """A run that came to its own end may answer later keys, whoever waited for it."""
+        flight.final = outcome
         self._end_streak(flight)
         self._count_drafts(outcome)
         if self._watcher is not None and outcome is not None:

@@ -24,6 +24,12 @@ class Answer(NamedTuple):
     reason: str
     outcome: Outcome
 
+    def beside(self, lost: Outcome) -> "Answer":
+        """The same, also paid for with a run that was waited for in vain."""
+        passes, prefilled = self.outcome.passes + lost.passes, self.outcome.prefilled
+        total = replace(self.outcome, passes=passes, prefilled=prefilled + lost.prefilled)
+        return self._replace(outcome=total)
+
 
 @dataclass(slots=True, eq=False)
 class Work:

@@ -109,3 +109,18 @@ async def test_the_time_has_bounds(tmp_path):
         for ident, wrong in enumerate([-1, 600_001], 1):
             await client.send(replace(REQUEST, id=ident, line_ms=wrong))
             assert (await client.next(FINAL, ident)).code == "protocol"
+
+
+async def test_a_run_that_was_waited_for_in_vain_is_paid_for_by_who_waited(tmp_path):
+    async with world(tmp_path, answers=["abcdef"], pass_ms=60.0) as w:
+        client = w.client()
+        await client.send(replace(REQUEST, before="x = ", line_ms=None))
+        async with asyncio.timeout(PATIENCE_S):
+            while not (await w.engine.stats())["running"]:
+                await asyncio.sleep(0.002)
+        await client.send(replace(REQUEST, id=2, before="x = z", line_ms=None))  # not known to fit
+        found = await client.next(FINAL, 2)
+        stats = await w.engine.stats()
+        assert stats["runs"] == 2
+        assert found.tokens["prefilled"] == stats["prefilled"]
+        assert stats["passes"] - found.tokens["passes"] in (0, 1)  # one in which it is given up
