@@ -187,9 +187,9 @@ class Again:
             return "equal"
         if shown.startswith(given.shown) or given.shown.startswith(shown):
             return "cut"
-        found = self._class(ids, given)
+        found, where = self._class(ids, given)
         print(
-            f"{found} ({given.how}): given {given.shown!r:.70} computed {shown!r:.70}",
+            f"{found} ({given.how}{where}): given {given.shown!r:.70} computed {shown!r:.70}",
             file=sys.stderr,
         )
         return found
@@ -217,7 +217,8 @@ class Again:
         assert isinstance(self._core, ModelCore), "a check needs a real model"
         return self._core
 
-    def _class(self, ids: list[int], given: Given) -> str:
+    def _class(self, ids: list[int], given: Given) -> tuple[str, str]:
+        """What it is, and where the tokens part."""
         ours = [*given.built.prompt.ids, *given.ids]
         fresh = [*given.prompt.prompt.ids, *ids]
         at, found = parting(
@@ -226,10 +227,11 @@ class Again:
             typed=_typed_from(given.prompt),
             prompts=max(len(given.built.prompt.ids), len(given.prompt.prompt.ids)),
         )
+        where = f", {at} of {len(given.prompt.prompt.ids)} prompt tokens"
         if found != "said":
-            return found
-        near = self._gap(fresh[:at], {ours[at], fresh[at]}) <= self._noise
-        return "numeric" if near else "bug"
+            return found, where
+        gap = self._gap(fresh[:at], {ours[at], fresh[at]})
+        return "numeric" if gap <= self._noise else "bug", f"{where}, logits {gap:.3f} apart"
 
     def _gap(self, ids: list[int], two: set[int]) -> float:
         """How far the logits of two tokens are apart behind `ids`."""
