@@ -185,7 +185,8 @@ class CancelToken:
     """One flag, set from any thread, read once per pass.
 
     `superseded` leaves a grace: the run may live until `deadline` and for one more pass. `wanted`
-    says that a request took the run over: one that was begun ahead is as urgent as any from then.
+    says whether somebody waits for the run, if that has changed since it was begun: one that was
+    begun ahead may be taken over, and one that has said enough goes on for nobody.
     """
 
     __slots__ = ("deadline", "reason", "since", "wanted")
@@ -194,7 +195,7 @@ class CancelToken:
         self.reason: CancelReason | None = None
         self.since = 0.0
         self.deadline = 0.0
-        self.wanted = False
+        self.wanted: bool | None = None
 
     def cancel(self, reason: CancelReason, grace_s: float = 0.0) -> None:
         """Set the flag; an abandonment overrides a supersession, never the other way."""
@@ -212,6 +213,14 @@ class CancelToken:
         self.reason = None
         self.wanted = True
         return True
+
+    def demote(self) -> None:
+        """Nobody waits for the run any more: it may go on when nobody asks for another."""
+        self.wanted = False
+
+    def nobody_asks(self, priority: int) -> bool:
+        """Whether a run of this priority must not cost another one anything."""
+        return priority < 0 if self.wanted is None else not self.wanted
 
 
 class StopRule(Protocol):

@@ -25,13 +25,14 @@ from completiond.errors import (
     UnknownModel,
 )
 from completiond.flight import Flight
-from completiond.flights import Flights, Prompts, Work
+from completiond.flights import Flights, Prompts, Watcher
 from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.recent import Recent
 from completiond.sessions import Sessions, Ticket
+from completiond.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Daemon:
         self.draining = False
         post.on_lost = self._liveness.look
 
-    async def open(self, prompts: Callable[[], Prompts]) -> None:
+    async def open(self, prompts: Callable[[], Prompts], watcher: Watcher | None = None) -> None:
         """Load the model and, beside it, what makes its prompts.
 
         Raises why that cannot be done; until then requests are told to wait.
@@ -79,7 +80,7 @@ class Daemon:
         await self._engine.start()
         made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
         return_free_memory()  # a tokenizer is parsed from a large text
-        self._flights = Flights(self._engine, made, self._taken, self.counts)
+        self._flights = Flights(self._engine, made, self._taken, self.counts, watcher)
 
     async def serve(self) -> None:
         """Handle messages, each in the order of its arrival."""

@@ -7,17 +7,17 @@ Beside it there may be one that nobody asked for yet: what follows if the answer
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from completiond import brackets
 from completiond.config import Config
-from completiond.core import CancelReason, Outcome, Sampling, Snapshot
+from completiond.core import CancelReason, Outcome, Snapshot
 from completiond.engine.desk import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
-from completiond.flight import Continued, Flight, continued, on_its_way, typed_at
+from completiond.flight import Flight, continued, on_its_way, predicted, typed_at
 from completiond.model.checkpoint import ModelFiles
 from completiond.moments import accepted
 from completiond.postprocess.clean import as_typed, clean
@@ -26,9 +26,7 @@ from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
 from completiond.reuse import Answered, Answers, made_at, remainder
 from completiond.sessions import Buffer, Ticket
-
-WARM = 0.6
-"""Least temperature of the second candidate and those after it: greedy has only one answer."""
+from completiond.work import Answer, Work, key_of, settings_of
 
 UNFINISHED = ("superseded", "abandoned", "timeout")
 """Reasons of runs that were ended from outside: what they said may break off anywhere."""
@@ -70,27 +68,16 @@ def prompts_of(config: Config, spec: Start) -> Prompts:
     return Prompts(builder, tokenizer)
 
 
-class Answer(NamedTuple):
-    """What one run says at a request's cursor: the text as it came, and as it may be shown."""
+class Watcher(Protocol):
+    """Who wants to know how answers come about. It changes nothing."""
 
-    raw: str
-    shown: str
-    reason: str
-    outcome: Outcome
+    def answered(
+        self, flights: "Flights", work: Work, answer: Answer, source: Flight | Answered
+    ) -> None:
+        """A candidate, and the run or the kept answer that said it."""
 
-
-@dataclass(slots=True, eq=False)
-class Work:
-    """One admitted request on its way to its answers."""
-
-    ticket: Ticket
-    buffer: Buffer[Flight]
-    max_tokens: int
-    sampling: Sampling
-    built: Built | None = None
-    continued: Continued = field(init=False)
-    prompt_ns: int = 0
-    answers: list[Answer] = field(default_factory=list)
+    def ended(self, flight: Flight, outcome: Outcome) -> None:
+        """A run is over."""
 
 
 class Flights:
@@ -102,11 +89,13 @@ class Flights:
         prompts: Prompts,
         on_taken: Callable[[Flight], None],
         counts: Counter[str],
+        watcher: Watcher | None = None,
     ) -> None:
         self._engine = engine
         self._prompts = prompts
         self._on_taken = on_taken
         self._counts = counts
+        self._watcher = watcher
 
     async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
         """The text of one candidate: from an earlier answer that holds, else from the run that is
@@ -118,10 +107,17 @@ class Flights:
         if joined is not None:
             answer = await self._follow(joined, work.ticket, tell)
             if answer is not None:
-                return answer
-        answer = await self._follow(self._launch(work, candidate), work.ticket, tell)
+                return self._seen(work, answer, joined)
+        flight = self._launch(work, candidate)
+        answer = await self._follow(flight, work.ticket, tell)
         assert answer is not None, "a run agrees with the text that it was made for"
-        return answer
+        if joined is not None:
+            answer = answer.beside(joined.cost(joined.so_far()))
+        return self._seen(work, answer, flight)
+
+    def prompt_of(self, work: Work, flight: Flight) -> Built:
+        """What `work` would be asked with, the anchor staying where that run has it."""
+        return self._build(replace(work, buffer=replace(work.buffer, flight=flight), built=None))
 
     def known(self, work: Work) -> Answer | None:
         """What an earlier answer says here; starts nothing."""
@@ -146,7 +142,7 @@ class Flights:
         buffer, now = work.buffer, self._accepted(work, text)
         work = replace(work, ticket=replace(work.ticket, snapshot=now))
         flight, ahead = buffer.flight, buffer.ahead
-        known = buffer.answers.find(now, _key(work, 0)) is not None
+        known = buffer.answers.find(now, key_of(work, 0)) is not None
         same = ahead is not None and not ahead.run.over and ahead.snapshot.before == now.before
         if known or same or flight is None or not flight.run.over:
             return
@@ -167,7 +163,7 @@ class Flights:
         buffer, snapshot = work.buffer, work.ticket.snapshot
         now = accepted(snapshot, text)
         closer = brackets.first(continued(buffer.flight, snapshot).closers)
-        found = buffer.answers.find(now, _key(work, 0))
+        found = buffer.answers.find(now, key_of(work, 0))
         if not closer.strip() or found is None or not found.rest.startswith(closer):
             return now
         return replace(accepted(now, closer), after=now.after[len(closer) :])
@@ -202,7 +198,7 @@ class Flights:
         buffer, now = work.buffer, work.ticket.snapshot
         if buffer.ahead is not None and not on_its_way(buffer.ahead, now):
             self._abandon_ahead(buffer)
-        found = buffer.answers.find(now, _key(work, 0))
+        found = buffer.answers.find(now, key_of(work, 0))
         if found is None:
             return None
         # The text after the cursor says the same, but what may be shown depends on both sides.
@@ -212,7 +208,13 @@ class Flights:
         self._count_use(buffer.answers, found.answer)
         if buffer.ahead is not None and buffer.ahead.snapshot is found.answer.snapshot:
             buffer.flight, buffer.ahead = buffer.ahead, None
-        return Answer(found.rest, shown, found.answer.reason, Outcome())
+        answer = Answer(found.rest, shown, found.answer.reason, Outcome())
+        return self._seen(work, answer, found.answer)
+
+    def _seen(self, work: Work, answer: Answer, source: Flight | Answered) -> Answer:
+        if self._watcher is not None:
+            self._watcher.answered(self, work, answer, source)
+        return answer
 
     def _join(self, work: Work) -> Flight | None:
         """The buffer's run, if it may still answer this request; it is taken back from its grace.
@@ -225,7 +227,7 @@ class Flights:
                 continue
             typed = typed_at(flight, work.ticket.snapshot)
             fits = typed is not None and remainder(self._text(flight, ""), typed) is not None
-            if fits and flight.key == _key(work, 0):
+            if fits and flight.key == key_of(work, 0):
                 return self._take(flight, buffer)
             self._engine.cancel(flight.run, "abandoned")
         return None
@@ -235,8 +237,10 @@ class Flights:
         self._engine.revive(flight.run)
         if flight is buffer.ahead:
             buffer.flight, buffer.ahead = flight, None
-        else:
+        elif flight.streak is None:
             self._on_taken(flight)
+        else:
+            self._end_streak(flight)
         flight.left = False
         return flight
 
@@ -253,20 +257,22 @@ class Flights:
 
     def _submit(self, work: Work, candidate: int, priority: int) -> Flight:
         built, ticket = self._build(work), work.ticket
+        hint, astray = self._hint(work, built)
         job = Job(
             id=0,
             buffer=f"{ticket.client.hex()}/{ticket.request.document}",
             client=ticket.client.hex(),
             prompt=built.prompt,
             max_tokens=built.max_tokens,
-            sampling=_settings(work, candidate)[0],
+            sampling=settings_of(work, candidate)[0],
             stop=built.stop,
-            hint=self._hint(work, built),
+            hint=hint,
+            astray=astray,
             priority=priority,
             scored=ticket.request.n > 1,
         )
         run = self._engine.submit(job)
-        key, answers = _key(work, candidate), work.buffer.answers
+        key, answers = key_of(work, candidate), work.buffer.answers
         flight = Flight(run, ticket.snapshot, built, key, answers, work.continued.origin)
         run.when_over(lambda outcome: self._remember(flight, outcome))
         return flight
@@ -280,21 +286,22 @@ class Flights:
                 ticket.snapshot,
                 ticket.chunks,
                 max_tokens=work.max_tokens,
-                kept=kept.prefix,
+                kept=kept.kept,
                 closers=kept.closers,
                 invoked=ticket.request.trigger == "invoked",
             )
             work.prompt_ns = time.monotonic_ns() - started
         return work.built
 
-    def _hint(self, work: Work, built: Built) -> tuple[int, ...]:
-        """What the buffer's last run predicts to follow the new prompt, its healed part first."""
+    def _hint(self, work: Work, built: Built) -> tuple[tuple[int, ...], bool]:
+        """What the buffer's last run predicts to follow the new prompt, its healed part first, or
+        (True) somewhere behind what contradicts it."""
         flight = work.buffer.flight
-        typed = typed_at(flight, work.ticket.snapshot) if flight is not None else None
-        if flight is None or typed is None:
-            return ()
-        rest = remainder(self._text(flight, ""), typed)
-        return tuple(self._prompts.tokenizer.encode(built.healed + rest)) if rest else ()
+        if flight is None:
+            return (), False
+        text, astray = predicted(self._text(flight, ""), flight, work.ticket.snapshot)
+        whole = text if astray or not text else built.healed + text
+        return tuple(self._prompts.tokenizer.encode(whole)), astray
 
     async def _follow(self, flight: Flight, ticket: Ticket, tell: Tell | None) -> Answer | None:
         """Its answer at the ticket's cursor; None if it contradicts what was typed, or is too old.
@@ -303,7 +310,7 @@ class Flights:
         """
         typed = typed_at(flight, ticket.snapshot)
         assert typed is not None, "only a run that fits is followed"
-        if typed or tell:
+        if typed or tell or ticket.enough_ns:
             async for _ in flight.run:
                 rest = remainder(self._text(flight, ""), typed)
                 if rest is None:
@@ -311,6 +318,8 @@ class Flights:
                     return None
                 if tell and rest:
                     tell(rest)
+                if (lines := self._lines(flight, ticket, rest)) is not None:
+                    return lines
         outcome = await flight.run.outcome
         rest = remainder(self._text(flight, outcome.reason), typed)
         # The grace may have ended before we took it over, or the text before what was typed.
@@ -321,16 +330,47 @@ class Flights:
         if flight.kept is not None:
             self._count_use(flight.answers, flight.kept)
         shown, _ = clean(rest or "", ticket.snapshot)
-        return Answer(rest or "", shown, outcome.reason, outcome)
+        return Answer(rest or "", shown, outcome.reason, flight.cost(outcome))
+
+    def _lines(self, flight: Flight, ticket: Ticket, text: str) -> Answer | None:
+        """The whole lines of what has been said, if they are enough by now: the run goes on, when
+        nobody asks for another one, for the request that comes when they are accepted."""
+        if not ticket.enough_ns or time.monotonic_ns() < ticket.enough_ns or flight.run.over:
+            return None
+        raw = text.rpartition("\n")[0]
+        shown, _ = clean(raw, ticket.snapshot)
+        if not shown:
+            return None
+        self._engine.demote(flight.run)
+        self._counts["streak runs"] += not flight.counts
+        flight.counts = flight.counts or "streak hits"
+        flight.streak = len(flight.run.ids)
+        return Answer(raw, shown, "line", flight.cost(flight.so_far()))
+
+    def _end_streak(self, flight: Flight) -> None:
+        """A run that went on for nobody is over, or a request has taken it."""
+        if flight.streak is not None:
+            self._counts["streak tokens"] += len(flight.run.ids) - flight.streak
+            flight.streak = None
 
     def _remember(self, flight: Flight, outcome: Outcome | None) -> None:
         """A run that came to its own end may answer later keys, whoever waited for it."""
+        flight.final = outcome
+        self._end_streak(flight)
+        self._count_drafts(outcome)
+        if self._watcher is not None and outcome is not None:
+            self._watcher.ended(flight, outcome)
         if outcome is None or outcome.reason in UNFINISHED:
             return
         text = self._text(flight, outcome.reason)
         counts = flight.counts or ("superseded hits" if flight.left else "")
         flight.kept = Answered(flight.snapshot, flight.key, text, outcome.reason, counts)
         flight.answers.keep(flight.kept)
+
+    def _count_drafts(self, outcome: Outcome | None) -> None:
+        """Also of runs whose reply came before their end, or never."""
+        for source, tokens in outcome.accepted.items() if outcome is not None else ():
+            self._counts[f"accepted {source}"] += tokens
 
     def _count_use(self, answers: Answers, answer: Answered) -> None:
         if counted := answers.use(answer):
@@ -349,16 +389,3 @@ class Flights:
         """What the run has written after the cursor that it was made for."""
         text = self._prompts.tokenizer.decode(flight.run.ids)
         return as_typed(stopping.trim(text, flight.built.stop, reason), flight.snapshot)
-
-
-def _key(work: Work, candidate: int) -> Hashable:
-    """What an answer depends on beside the text around the cursor."""
-    return _settings(work, candidate), tuple(chunk.hash for chunk in work.ticket.chunks)
-
-
-def _settings(work: Work, candidate: int) -> tuple[Sampling, int]:
-    asked = work.sampling
-    if candidate:
-        warm = asked.temperature or WARM
-        asked = replace(asked, temperature=warm, seed=asked.seed + candidate)
-    return asked, work.max_tokens

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from completiond.core import Outcome
 from completiond.errors import VersionError
-from completiond.flights import Answer, Work
 from completiond.postprocess.clean import cleaned
 from completiond.postprocess.ranking import Said, ranked
 from completiond.protocol import messages as m
 from completiond.sessions import Ticket
 from completiond.version import __version__
+from completiond.work import Answer, Work
 
 
 def welcome(hello: m.Hello, model: str, state: m.State) -> m.Welcome | m.Failure:

@@ -43,6 +43,12 @@ class Ticket:
     unknown: list[str]
     settled: bool = False
 
+    @property
+    def enough_ns(self) -> int:
+        """From when on whole lines are enough of an answer; 0: never."""
+        wait_ms = self.request.line_ms if self.request.n == 1 else None
+        return self.arrived_ns + wait_ms * 1_000_000 if wait_ms is not None else 0
+
 
 class Shown(NamedTuple):
     """The reply that a buffer got last: a person may be looking at this text."""

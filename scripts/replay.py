@@ -4,6 +4,7 @@
 replay.py                      real time through a real bridge; with --peer also llama.vim's way
                                with llama-server, or transformers' generate, one after the other
 replay.py --closed             the next key is sent when the answer is there: what a key costs
+replay.py --virtual            the same in virtual time: counts, on any machine, without the model
 replay.py --layouts cursor,line,long      tokens that a key prefills, by layout of the prompt
 replay.py --typists 16 --engine scripted  many people at one daemon, with their memory over time
 replay.py check --keys 500     reused answers against the same computed from nothing
@@ -83,6 +84,7 @@ def _add_peers(made: argparse.ArgumentParser) -> None:
 
 def _add_kinds(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("kinds of replay")
+    group.add_argument("--virtual", action="store_true", help="virtual time, a made-up engine")
     group.add_argument("--closed", action="store_true", help="closed loop")
     group.add_argument("--layouts", default="", metavar="A,B", help="compare these layouts")
     group.add_argument("--typists", type=int, default=0, help="so many at once")
@@ -100,6 +102,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         from replay_check import check  # it brings torch, as the engine does
 
         return check(traces, arguments)
+    if arguments.virtual:
+        from replay_virtual import virtual
+
+        return virtual(traces, arguments)
     return _at_sides(traces, arguments)
 
 

@@ -56,10 +56,11 @@ class Account:
     def runs(self) -> list[Ran]:
         """Everything that ran a pass, answered or cancelled, each run once.
 
-        A run that a later request took over is in that request's account.
+        A run that a later request took over is in that request's account. What a request pays of
+        a run that another reply has begun to tell is no run of its own: nothing is prefilled in it.
         """
         ended = [Ran(ack.passes, ack.prefilled, "cancelled") for ack in self.acks.values()]
-        return [ran for ran in [*self.answers.values(), *ended] if ran.passes]
+        return [ran for ran in [*self.answers.values(), *ended] if ran.passes and ran.prefilled]
 
     def superseded(self) -> tuple[int, int]:
         """Runs that were superseded on the device, and how many of them a later request used."""

@@ -29,14 +29,21 @@ from completiond.engine.desk import Start
 from completiond.engine.door import ProcessEngine
 from completiond.engine.job import Done, Job
 from completiond.engine.model_core import ModelCore
-from completiond.flights import Answer, Flight, Flights, Tell, Work, _key, prompts_of
+from completiond.flight import Flight
+from completiond.flights import Flights, prompts_of
 from completiond.model.kv_cache import Slot
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping
 from completiond.prompt.builder import Built
+from completiond.reuse import Answered
 from completiond.transport import Listener
+from completiond.work import Answer, Work
 
 CHUNK = 128
+TOGETHER = 8
+"""References that are computed side by side; each has a slot of its own, empty at first."""
+PASS_MS = 1000.0
+"""Nobody waits for a cancel here: prompts are computed in wide passes."""
 FRESH = "fresh"
 
 
@@ -53,45 +60,30 @@ class Given:
 
 
 class Watch:
-    """Stands in front of a daemon's flights, and notes how each first candidate came about."""
+    """Notes how each answer of a daemon's flights came about."""
 
-    def __init__(self, flights: Flights) -> None:
+    def __init__(self) -> None:
         self.given: list[Given] = []
-        self._flights = flights
-        self._runs: dict[tuple[str, str], tuple[Flight, tuple[int, ...]]] = {}
-        self._answer, self._remember = flights.answer, flights._remember
-        flights.answer = self.answer  # type: ignore[method-assign]
-        flights._remember = self.remember  # type: ignore[method-assign]
+        self._runs: dict[int, tuple[Flight, tuple[int, ...]]] = {}
 
-    async def answer(self, work: Work, candidate: int, tell: Tell | None) -> Answer:
-        before = work.buffer.flight
-        found = work.buffer.answers.find(work.ticket.snapshot, _key(work, 0))
-        answer = await self._answer(work, candidate, tell)
-        flight = work.buffer.flight
-        if not answer.outcome.passes and found is not None:
-            at = found.answer.snapshot
-            self._note(work, "reuse", answer, *self._runs[at.before, at.after])
-        elif flight is not None and flight.run.over and answer.outcome.ids:
-            how = "join" if flight is before else "hint" if flight.run.job.hint else FRESH
-            self._note(work, how, answer, flight, tuple(answer.outcome.ids))
-        return answer
+    def ended(self, flight: Flight, outcome: Outcome) -> None:
+        self._runs[id(flight.snapshot)] = flight, tuple(outcome.ids)
 
-    def remember(self, flight: Flight, outcome: Outcome) -> None:
-        if outcome is not None:
-            at = flight.snapshot
-            self._runs[at.before, at.after] = flight, tuple(outcome.ids)
-        self._remember(flight, outcome)
-
-    def _note(
-        self, work: Work, how: str, answer: Answer, flight: Flight, ids: tuple[int, ...]
+    def answered(
+        self, flights: Flights, work: Work, answer: Answer, source: Flight | Answered
     ) -> None:
         if not answer.shown:
             return
-        now, prompt = work.ticket.snapshot, flight.built
-        if flight.snapshot is not now:
-            # What would have been asked here, the anchor staying where that run has it.
-            buffer = replace(work.buffer, flight=flight)
-            prompt = self._flights._build(replace(work, buffer=buffer, built=None))
+        now = work.ticket.snapshot
+        if isinstance(source, Flight):
+            flight, ids = source, tuple(answer.outcome.ids)
+            how = "hint" if flight.run.job.hint else FRESH
+            how = how if flight.snapshot is now else "join"
+        else:
+            how = "reuse"
+            flight, ids = self._runs[id(source.snapshot)]
+        # What would have been asked here, the anchor staying where that run has it.
+        prompt = flight.built if flight.snapshot is now else flights.prompt_of(work, flight)
         self.given.append(Given(now, how, answer.shown, flight.built, ids, prompt))
 
 
@@ -107,12 +99,14 @@ def check(traces: Sequence[Trace], arguments: Any) -> dict[str, Any]:
     start = start_of(settings)
     given = asyncio.run(_typed(traces, settings, start, arguments.speed))
     chosen = _sample(given, arguments.keys or 500)
-    plain = replace(settings, engine=replace(settings.engine, speculation="off"))
-    again = Again(plain, start, arguments.noise)
+    alone = replace(settings.engine, speculation="off", pass_ms=PASS_MS)
+    again = Again(replace(settings, engine=alone), start, arguments.noise)
     classes: dict[str, Counter[str]] = {}
-    for number, one in enumerate(chosen):
-        verdict = again.verdict(number, one)
-        classes.setdefault(one.how, Counter())[verdict] += 1
+    for begin in range(0, len(chosen), TOGETHER):
+        group = chosen[begin : begin + TOGETHER]
+        for one, verdict in zip(group, again.verdicts(group), strict=True):
+            classes.setdefault(one.how, Counter())[verdict] += 1
+        print(f"{begin + len(group)} of {len(chosen)} computed", file=sys.stderr, flush=True)
     return _report(classes, Counter(one.how for one in given))
 
 
@@ -149,9 +143,8 @@ async def _typed(
             engine = ProcessEngine(start)
             daemon = Daemon(settings, engine, listener)
             reader = asyncio.create_task(daemon.serve())
-            await daemon.open(partial(prompts_of, settings, start))
-            assert daemon._flights is not None, "an open daemon has its flights"
-            watch = Watch(daemon._flights)
+            watch = Watch()
+            await daemon.open(partial(prompts_of, settings, start), watch)
             try:
                 async with DaemonSource(listener.endpoint) as source:
                     for trace in traces:
@@ -181,8 +174,12 @@ class Again:
         self._core, self._rules = engine_process.load(asdict(plain))
         self._tokenizer = prompts_of(settings, start).tokenizer
 
-    def verdict(self, number: int, given: Given) -> str:
-        ids, reason = self._run(number, given.prompt)
+    def verdicts(self, group: Sequence[Given]) -> list[str]:
+        """They share passes, which changes no row of them, and nothing else."""
+        ran = self._run([given.prompt for given in group])
+        return [self._verdict(given, *one) for given, one in zip(group, ran, strict=True)]
+
+    def _verdict(self, given: Given, ids: list[int], reason: str) -> str:
         said = self._tokenizer.decode(ids)
         text = stopping.trim(said, given.prompt.stop, reason)
         shown, _ = clean(text, given.snapshot)
@@ -190,35 +187,38 @@ class Again:
             return "equal"
         if shown.startswith(given.shown) or given.shown.startswith(shown):
             return "cut"
-        found = self._class(ids, given)
+        found, where = self._class(ids, given)
         print(
-            f"{found} ({given.how}): given {given.shown!r:.70} computed {shown!r:.70}",
+            f"{found} ({given.how}{where}): given {given.shown!r:.70} computed {shown!r:.70}",
             file=sys.stderr,
         )
         return found
 
-    def _run(self, number: int, built: Built) -> tuple[list[int], str]:
-        job = Job(
-            id=number + 1,
-            buffer=f"again {number}",
-            client="again",
-            prompt=built.prompt,
-            max_tokens=built.max_tokens,
-            stop=built.stop,
-        )
-        self._core.admit(job, self._rules(job), CancelToken())
-        while True:
-            for event in self._core.step():
-                if isinstance(event, Done):
-                    self._model.cache.forget(job.buffer)
-                    return list(event.outcome.ids), event.outcome.reason
+    def _run(self, prompts: Sequence[Built]) -> list[tuple[list[int], str]]:
+        for number, built in enumerate(prompts):
+            job = Job(
+                id=number,
+                buffer=f"again {number}",
+                client=f"again {number}",
+                prompt=built.prompt,
+                max_tokens=built.max_tokens,
+                stop=built.stop,
+            )
+            self._core.admit(job, self._rules(job), CancelToken())
+        done: dict[int, Outcome] = {}
+        while self._core.busy:
+            done |= {e.job: e.outcome for e in self._core.step() if isinstance(e, Done)}
+        for number in range(len(prompts)):
+            self._model.cache.forget(f"again {number}")
+        return [(list(done[n].ids), done[n].reason) for n in range(len(prompts))]
 
     @property
     def _model(self) -> ModelCore:
         assert isinstance(self._core, ModelCore), "a check needs a real model"
         return self._core
 
-    def _class(self, ids: list[int], given: Given) -> str:
+    def _class(self, ids: list[int], given: Given) -> tuple[str, str]:
+        """What it is, and where the tokens part."""
         ours = [*given.built.prompt.ids, *given.ids]
         fresh = [*given.prompt.prompt.ids, *ids]
         at, found = parting(
@@ -227,10 +227,11 @@ class Again:
             typed=_typed_from(given.prompt),
             prompts=max(len(given.built.prompt.ids), len(given.prompt.prompt.ids)),
         )
+        where = f", {at} of {len(given.prompt.prompt.ids)} prompt tokens"
         if found != "said":
-            return found
-        near = self._gap(fresh[:at], {ours[at], fresh[at]}) <= self._noise
-        return "numeric" if near else "bug"
+            return found, where
+        gap = self._gap(fresh[:at], {ours[at], fresh[at]})
+        return "numeric" if gap <= self._noise else "bug", f"{where}, logits {gap:.3f} apart"
 
     def _gap(self, ids: list[int], two: set[int]) -> float:
         """How far the logits of two tokens are apart behind `ids`."""

@@ -202,7 +202,10 @@ def wire_figures(account: Account, engine: Counter[str]) -> dict[str, Any]:
         "prefetch_runs": engine["daemon prefetch runs"],
         "prefetch_hits": engine["daemon prefetch hits"],
         "prefetch_tokens": engine["daemon prefetch tokens"],
-        "recycled_tokens": account.accepted["recycled"],
+        "streak_runs": engine["daemon streak runs"],
+        "streak_hits": engine["daemon streak hits"],
+        "streak_tokens": engine["daemon streak tokens"],
+        "recycled_tokens": engine["daemon accepted recycled"] or account.accepted["recycled"],
         "failures": dict(account.failures),
     }
 

@@ -15,6 +15,8 @@ from completiond.protocol import codec
 from completiond.protocol import messages as m
 
 ANSWER_S = 60.0
+LINE_MS = 100
+"""As the bridge asks."""
 FOLDER = "file:///replay"
 
 
@@ -92,7 +94,7 @@ class DaemonSource:
             language=moment.language,
             path=moment.path,
         )
-        message = complete_message(snapshot, ident)
+        message = complete_message(snapshot, ident, line_ms=LINE_MS)
         self.account.take(message)
         self._asking = (ident, moment)
         try:

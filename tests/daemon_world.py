@@ -93,12 +93,14 @@ async def world(
     tmp_path: Path,
     make: Callable[[dict[str, Any]], Engine] = in_thread,
     settings: config.Config | None = None,
+    at: str = "",
     **script: Any,
 ) -> AsyncIterator[World]:
     tmp_path.chmod(0o700)
     # The gate has tests of its own; elsewhere documents are as small as they can be.
     settings = settings or config.Config(completion=config.Completion(gate=False))
-    async with Listener(f"ipc://{tmp_path}/d.sock") as listener:
+    at = at or f"ipc://{tmp_path}/d.sock"
+    async with Listener(at, insecure_loopback=True) as listener:
         engine = make(script)
         daemon = Daemon(settings, engine, listener)
         reader = asyncio.create_task(daemon.serve())

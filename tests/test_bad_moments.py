@@ -6,12 +6,14 @@ Real sockets and a scripted engine; a client that dies is a process that is kill
 import ast
 import asyncio
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from completiond import config
+from completiond import config, router
 from completiond.protocol import messages as m
 from tests.daemon_world import FINAL, PATIENCE_S, SLOW, Wire, World, ask, in_process, world
 
@@ -162,6 +164,67 @@ async def test_the_slot_of_a_process_that_is_killed_is_free_within_two_seconds(t
         assert (await stays.next(FINAL, 1)).reason == "abandoned"
         assert (await free(w))["cancelled"] == 2
         assert any(isinstance(s, m.Ping) for s in stays.seen)
+
+
+class Cable:
+    """A way to a daemon that can be cut: then both ends are open and nothing comes any more."""
+
+    def __init__(self) -> None:
+        self.cut = False
+        self._ends: list[asyncio.StreamWriter] = []
+
+    async def lay(self, endpoint: str) -> str:
+        host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+
+        async def joined(near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+            far, there = await asyncio.open_connection(host, int(port))
+            self._ends += [back, there]
+            await asyncio.gather(self._carry(near, there), self._carry(far, back))
+
+        self._server = await asyncio.start_server(joined, "127.0.0.1", 0)
+        return f"tcp://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(1 << 16):
+                if not self.cut:
+                    sink.write(data)
+
+    async def close(self) -> None:
+        self._server.close()
+        for end in self._ends:
+            end.close()
+            with suppress(ConnectionError):
+                await end.wait_closed()
+
+
+async def test_a_run_of_a_client_that_is_cut_off_ends_although_nobody_hangs_up(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(router, "HEARTBEAT_MS", 150)
+    monkeypatch.setattr(router, "HEARTBEAT_TIMEOUT_MS", 600)
+    async with world(tmp_path, at="tcp://127.0.0.1:0", **SLOW) as w:
+        cable = Cable()
+        try:
+            w.endpoint = await cable.lay(w.endpoint)
+            away = w.client()
+            await away.send(ask(1, max_tokens=3000, max_ms=600_000))
+            async with asyncio.timeout(PATIENCE_S):
+                while not (await w.engine.stats())["running"]:
+                    await asyncio.sleep(0.005)
+            # A client that is there is not taken for one that is not.
+            until = time.monotonic() + 2 * 0.6
+            while time.monotonic() < until:
+                assert (await w.engine.stats())["running"] == 1
+            cable.cut = True
+            assert (await free(w))["cancelled"] == 1
+            assert w.daemon.waiting == 0
+        finally:
+            await cable.close()
+
+
+def test_who_is_cut_off_is_noticed_within_four_seconds() -> None:
+    assert router.HEARTBEAT_MS + router.HEARTBEAT_TIMEOUT_MS <= 4_000
 
 
 async def test_clients_that_come_and_go_are_no_reason_to_disturb_those_that_wait_for_nothing(

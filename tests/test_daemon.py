@@ -8,7 +8,7 @@ import pytest
 
 from completiond import config
 from completiond.client import Client
-from completiond.core import Sampling, text_hash
+from completiond.core import Outcome, Sampling, text_hash
 from completiond.daemon import Daemon
 from completiond.protocol import messages as m
 from completiond.transport import Listener
@@ -203,6 +203,40 @@ async def test_what_was_predicted_becomes_the_next_draft(tmp_path):
         await client.ask(ask(1))
         await client.ask(ask(2, before="def f():\n    return 4", max_tokens=30))
         assert (jobs[1].prompt.healed, bytes(jobs[1].hint)) == (" 4", b" 42\n")
+
+
+@pytest.mark.parametrize(
+    "before, hint",
+    [
+        ("def f():\n    return 7", "42\n"),  # something else was typed
+        ("def f():\n  ", "  return 42\n"),  # something was taken back
+        ("def g():\n    ", ""),  # the text in front is another one
+    ],
+)
+async def test_what_was_contradicted_may_be_drafted_from_further_on(tmp_path, before, hint):
+    async with world(tmp_path, document="def f():\n    return 42\n") as w:
+        jobs = []
+        submit = w.engine.submit
+        w.engine.submit = lambda job: jobs.append(job) or submit(job)
+        client = w.client()
+        await client.ask(ask(1))
+        await client.ask(ask(2, before=before))
+        assert (bytes(jobs[1].hint).decode(), jobs[1].astray) == (hint, bool(hint))
+
+
+async def test_drafts_that_held_are_counted_by_source_of_every_run(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        runs, submit = [], w.engine.submit
+        w.engine.submit = lambda job: runs.append(submit(job)) or runs[-1]
+        client = w.client()
+        await client.send(ask(1, max_tokens=1000))
+        async with asyncio.timeout(PATIENCE_S):
+            while not runs:
+                await asyncio.sleep(0.002)
+        runs[0].end(Outcome(reason="abandoned", accepted={"recycled": 3, "lookup": 1}))
+        await client.next(FINAL, 1)
+        counts = w.daemon.counts
+        assert (counts["accepted recycled"], counts["accepted lookup"]) == (3, 1)
 
 
 async def test_typing_through_an_answer_and_going_back_need_no_pass(tmp_path):

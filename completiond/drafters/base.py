@@ -13,7 +13,8 @@ class DraftContext:
 
     `ids` are the prompt and everything committed since, one list that only grows during a run; the
     first `prompt` of them are the prompt, whose logical text `segments` name. `hint` is what
-    earlier answers predict to follow the prompt. `healed` is the text that the first tokens must
+    earlier answers predict to follow the prompt; one that is `astray` has been contradicted since,
+    and does not follow it at once. `healed` is the text that the first tokens must
     spell, as `mask` says in ids. `stop_ids` end a text.
     """
 
@@ -25,6 +26,7 @@ class DraftContext:
     sampling: Sampling = GREEDY
     mask: TokenMask | None = None
     hint: Sequence[int] = ()
+    astray: bool = False
     stop_ids: Sequence[int] = ()
     healed: str = ""
 

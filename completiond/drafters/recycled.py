@@ -1,7 +1,8 @@
 """The remainder of an earlier answer, also behind a place where the run went another way.
 
-While the run follows the answer, its rest is drafted. After a deviation the last generated tokens
-are looked for in the answer, the longest match nearest to where the run is, and it goes on there.
+While the run follows the answer, its rest is drafted. After a deviation, the run's or one that was
+typed, the last generated tokens are looked for in the answer, the longest match nearest to where
+the run is, and it goes on there.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ class Recycled:
         if not hint or budget < 1:
             return NO_DRAFT
         at, matched = len(done), LONGEST
-        if hint[:at] != done:
+        if context.astray or hint[:at] != done:
             at, matched = realigned(hint, done)
         if not matched:
             return NO_DRAFT

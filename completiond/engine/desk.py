@@ -51,6 +51,7 @@ class Engine(Protocol):
     def submit(self, job: Job) -> Run: ...
     def cancel(self, run: Run, reason: CancelReason, grace_s: float = 0.0) -> None: ...
     def revive(self, run: Run) -> None: ...
+    def demote(self, run: Run) -> None: ...
     async def stats(self) -> dict[str, Any]: ...
     async def stop(self, drain: bool) -> None: ...
 
@@ -94,6 +95,11 @@ class Desk(ABC):
         """Take a superseded run back. It may come too late: then the outcome says superseded."""
         if not run.over:
             self._send([packing.REVIVE, run.job.id])
+
+    def demote(self, run: Run) -> None:
+        """Nobody waits for it: it goes on when nobody else asks, as if it had been begun ahead."""
+        if not run.over:
+            self._send([packing.DEMOTE, run.job.id])
 
     async def stats(self) -> dict[str, Any]:
         """The engine's counters; empty if it is not ready or in a pass that does not end."""

@@ -16,10 +16,12 @@ class Job:
     """One run: a prompt to continue for one buffer.
 
     `buffer` names the KV slot, `client` whose n-gram state may be used. `hint` are ids that earlier
-    answers predict to follow the prompt: the first draft. `max_ms` counts from admission, 0 is no
-    limit. `stop` is the data of the stop rule, `priority` orders the queue (higher first): below 0
-    nobody asked for the run yet, and it gets no pass while another one waits or runs. `scored`: the
-    outcome says how likely the answer is, which costs a wait for the device in each pass.
+    answers predict to follow the prompt: the first draft; those of an answer that is `astray` were
+    contradicted by what was typed, and may fit again further on. `max_ms` counts from admission,
+    0 is no limit. `stop` is the data of the stop rule, `priority` orders the queue (higher first):
+    below 0 nobody asked for the run yet, and it gets no pass while another one waits or runs.
+    `scored`: the outcome says how likely the answer is, which costs a wait for the device in each
+    pass.
     """
 
     id: int
@@ -30,6 +32,7 @@ class Job:
     sampling: Sampling = GREEDY
     stop: Mapping[str, Any] = field(default_factory=dict)
     hint: tuple[int, ...] = ()
+    astray: bool = False
     max_ms: int = 0
     priority: int = 0
     scored: bool = False
@@ -43,10 +46,12 @@ class Rules(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Ids that one pass committed to a run."""
+    """Ids that one pass committed to a run, and what the run has cost up to here."""
 
     job: int
     ids: tuple[int, ...]
+    passes: int = 0
+    prefilled: int = 0
 
 
 class Done(NamedTuple):

@@ -131,11 +131,14 @@ class ModelCore:
         return sorted(waiting, key=lambda s: (runs[s.job.client], served.get(s.job.client, -1)))
 
     def _slot(self, sequence: Sequence, events: list[Event]) -> Slot:
-        """Its slot. Runs that were begun ahead hold up nobody. Raises Overloaded."""
+        """Its slot. Runs that were begun ahead hold up nobody, and push out nobody's idle slot.
+
+        Raises Overloaded.
+        """
         job = sequence.job
         tokens = len(job.prompt.ids) + job.max_tokens
         try:
-            return self.cache.acquire(job.buffer, tokens)
+            return self.cache.acquire(job.buffer, tokens, evict=not sequence.ahead)
         except Overloaded:
             ahead = [] if sequence.ahead else list(self._running)
             ended = self._make_way(ahead)
@@ -189,7 +192,7 @@ class ModelCore:
             return []
         sequence.first_token = sequence.first_token or now
         self._counts["tokens"] += len(step.ids)
-        events: list[Event] = [Progress(sequence.job.id, step.ids)]
+        events: list[Event] = [Progress(sequence.job.id, step.ids, out.passes, out.prefilled)]
         return [*events, self._finish(sequence, step.reason, now)] if step.reason else events
 
     def _finish(self, sequence: Sequence, reason: str, now: float) -> Done:

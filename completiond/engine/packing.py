@@ -4,7 +4,7 @@ A message is a list whose first item is its kind. The stream needs no lengths: m
 themselves.
 
     front → engine   START [dict]  SUBMIT [job]  CANCEL [id, reason, grace_s]  REVIVE [id]
-                     STATS [nonce]  STOP []
+                     DEMOTE [id]  STATS [nonce]  STOP []
     engine → front   READY [info]  REFUSED [code, sentence]  EVENTS [[event, …]]  STATS [nonce, {}]
 """
 
@@ -18,8 +18,8 @@ import msgpack
 from completiond.core import Outcome, Prompt, Sampling, Segment
 from completiond.engine.job import Done, Event, Failed, Job, Progress
 
-START, SUBMIT, CANCEL, REVIVE, STATS, STOP = "start", "submit", "cancel", "revive", "stats", "stop"
-READY, REFUSED, EVENTS = "ready", "refused", "events"
+START, SUBMIT, CANCEL, REVIVE, DEMOTE = "start", "submit", "cancel", "revive", "demote"
+STATS, STOP, READY, REFUSED, EVENTS = "stats", "stop", "ready", "refused", "events"
 
 MAX_UNREAD = 64 << 20
 """Bytes that one side may have in hand without a whole message: far over any prompt or answer."""
@@ -49,6 +49,7 @@ def pack_job(job: Job) -> list[Any]:
         [sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed],
         dict(job.stop),
         job.hint,
+        job.astray,
         job.max_ms,
         job.priority,
         job.scored,
@@ -56,7 +57,7 @@ def pack_job(job: Job) -> list[Any]:
 
 
 def unpack_job(values: list[Any]) -> Job:
-    ident, buffer, client, prompt, max_tokens, sampling, stop, hint, *others = values
+    ident, buffer, client, prompt, max_tokens, sampling, stop, hint, astray, *others = values
     max_ms, priority, scored = others
     ids, segments, healed = prompt
     return Job(
@@ -68,6 +69,7 @@ def unpack_job(values: list[Any]) -> Job:
         sampling=Sampling(*sampling),
         stop=stop,
         hint=tuple(hint),
+        astray=astray,
         max_ms=max_ms,
         priority=priority,
         scored=scored,
@@ -80,8 +82,8 @@ def pack_events(events: Iterable[Event]) -> list[Any]:
 
 def _pack_event(event: Event) -> list[Any]:
     match event:
-        case Progress(job, ids):
-            return [_PROGRESS, job, ids]
+        case Progress(job, ids, passes, prefilled):
+            return [_PROGRESS, job, ids, passes, prefilled]
         case Done(job, outcome):
             return [_DONE, job, _outcome_values(outcome)]
         case Failed(job, code, message):
@@ -90,8 +92,8 @@ def _pack_event(event: Event) -> list[Any]:
 
 def unpack_event(values: list[Any]) -> Event:
     match values:
-        case [kind, job, ids] if kind == _PROGRESS:
-            return Progress(job, tuple(ids))
+        case [kind, job, ids, passes, prefilled] if kind == _PROGRESS:
+            return Progress(job, tuple(ids), passes, prefilled)
         case [kind, job, outcome] if kind == _DONE:
             return Done(job, Outcome(*outcome))
         case [kind, job, code, message] if kind == _FAILED:

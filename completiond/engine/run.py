@@ -15,13 +15,18 @@ from completiond.errors import CompletiondError, from_code
 
 
 class Run:
-    """One job on its way. `async for ids in run` yields everything from its first token on."""
+    """One job on its way. `async for ids in run` yields everything from its first token on.
 
-    __slots__ = ("_news", "_outcome", "ids", "job")
+    `passes` and `prefilled` are what it had cost when its last ids came.
+    """
+
+    __slots__ = ("_news", "_outcome", "ids", "job", "passes", "prefilled")
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.ids: list[int] = []
+        self.passes = 0
+        self.prefilled = 0
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._news: asyncio.Future[None] | None = None
 
@@ -53,8 +58,9 @@ class Run:
             self._news = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._news)
 
-    def advance(self, ids: tuple[int, ...]) -> None:
-        self.ids.extend(ids)
+    def advance(self, news: Progress) -> None:
+        self.ids.extend(news.ids)
+        self.passes, self.prefilled = news.passes, news.prefilled
         self._tell()
 
     def end(self, result: Outcome | CompletiondError) -> None:
@@ -121,8 +127,8 @@ class Runs:
         if run is None:
             return
         match event:
-            case Progress(_, ids):
-                run.advance(ids)
+            case Progress():
+                run.advance(event)
             case Done(_, outcome):
                 self._close(run, outcome)
             case Failed(_, code, message):

@@ -55,7 +55,7 @@ class _Run:
 
     @property
     def ahead(self) -> bool:
-        return self.job.priority < 0 and not self.cancel.wanted
+        return self.cancel.nobody_asks(self.job.priority)
 
 
 class ScriptedCore:
@@ -248,7 +248,8 @@ class ScriptedCore:
             news = tuple(run.outcome.ids[run.told :])
             run.told += len(news)
             if news:
-                events.append(Progress(run.job.id, news))
+                out = run.outcome
+                events.append(Progress(run.job.id, news, out.passes, out.prefilled))
             if not run.outcome.reason and self._late(run):
                 run.outcome.reason = "timeout"
             if run.outcome.reason:

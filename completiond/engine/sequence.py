@@ -36,13 +36,13 @@ class Sequence:
 
     @property
     def ahead(self) -> bool:
-        """Whether nobody asked for this run yet: it must not cost another one anything."""
-        return self.job.priority < 0 and not self.cancel.wanted
+        """Whether nobody asks for this run now: it must not cost another one anything."""
+        return self.cancel.nobody_asks(self.job.priority)
 
     @property
     def hinted(self) -> int:
         """Tokens of the hint that its first pass may verify; afterwards it is a draft like any."""
-        return 0 if self.first_token else len(self.job.hint)
+        return 0 if self.first_token or self.job.astray else len(self.job.hint)
 
     @property
     def held(self) -> Slot:
@@ -73,6 +73,7 @@ class Sequence:
             sampling=job.sampling,
             mask=self.rules.mask,
             hint=job.hint,
+            astray=job.astray,
         )
 
     def ended(self, now: float) -> str | None:

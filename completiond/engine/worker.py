@@ -43,6 +43,10 @@ class Worker:
             token = self._tokens.get(message[1])
             if token is not None:
                 token.revive()
+        elif kind == packing.DEMOTE:
+            token = self._tokens.get(message[1])
+            if token is not None:
+                token.demote()
         else:
             if kind == packing.SUBMIT:
                 self._tokens[message[1][0]] = CancelToken()

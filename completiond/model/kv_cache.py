@@ -198,13 +198,13 @@ class KVCache:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def acquire(self, name: str, tokens: int) -> Slot:
+    def acquire(self, name: str, tokens: int, *, evict: bool = True) -> Slot:
         """The slot of `name`, reserved for `tokens` (> 0) in all until it is released.
 
-        Raises Overloaded when the busy slots leave no room for it.
+        Raises Overloaded when the busy slots (without `evict`, all others) leave no room for it.
         """
         slot = self._slots.get(name)
-        self._make_room(name, max(tokens, slot.capacity if slot else 0))
+        self._make_room(name, max(tokens, slot.capacity if slot else 0), evict)
         if slot is None:
             slot = self._slots[name] = self.storage.slot()
         slot.reserved = tokens
@@ -219,10 +219,10 @@ class KVCache:
         if name in self._slots and not self._slots[name].busy:
             self._slots.pop(name).discard()
 
-    def _make_room(self, name: str, tokens: int) -> None:
+    def _make_room(self, name: str, tokens: int, evict: bool) -> None:
         need = stepped(tokens, self.storage.step) * self.shape.token_bytes
         others = {n: s for n, s in self._slots.items() if n != name}
-        idle = {n: s for n, s in others.items() if not s.busy}
+        idle = {n: s for n, s in others.items() if evict and not s.busy}
         free = self.budget - sum(s.bytes for s in others.values())
         room = free + sum(s.bytes for s in idle.values())
         if need > room:

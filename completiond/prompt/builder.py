@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from completiond import config
 from completiond.core import Prompt, Segment, SegmentKind, Snapshot
 from completiond.prompt import stopping
-from completiond.prompt.anchor import Split, end_of, line_anchor, lines_up, split_at
+from completiond.prompt.anchor import EDGE, Split, end_of, line_anchor, lines_up, split_at
 from completiond.prompt.templates import Template, comment, relative
 from completiond.prompt.tokenizer import AnyTokenizer, without_surrogates
 
@@ -23,9 +23,12 @@ PIECE = 1024
 """Characters of text that are encoded together, up to the next line start."""
 TYPED_TOKENS = 256
 """Room for the typed part; more of it goes into the prefix, and the split moves."""
-LINES_UP = (8, 4, 2)
+LINES_UP = (4, 2)
 """Lines above the cursor's at which a long anchor is set: the model then sees the near text last,
 and answers better (docs/performance.md)."""
+NEAR = 4
+"""The part of the suffix that is read where the cursor has just come: nothing of it is in the KV
+cache, and who comes may change a word and leave. All of it is read when the split moves on."""
 HEALED_TOKENS = 64
 SENTINELS = 4
 """BOS and three sentinels: what a prompt costs without any text."""
@@ -50,8 +53,8 @@ class ChunkLike(Protocol):
 class Built:
     """A prompt and what its run needs. `max_tokens` counts the healed part too.
 
-    `prefix` is the text before the anchor, as long as the window has it: the next prompt of the
-    buffer may keep it.
+    `prefix` is the text before the anchor, as long as the window has it, and `head` how the part
+    of it begins that is in the prompt. `near` says that the suffix is not as long as it may be.
     """
 
     prompt: Prompt
@@ -60,6 +63,24 @@ class Built:
     typed: str
     healed: str
     max_tokens: int
+    head: str = ""
+    near: bool = False
+
+    @property
+    def kept(self) -> "Kept":
+        return Kept(self.prefix, self.head, self.near)
+
+
+class Kept(NamedTuple):
+    """What a buffer's last prompt leaves to the next: where it was split (None if the text after
+    the cursor is another), how its prefix began, and whether its suffix is the near part only."""
+
+    prefix: str | None = None
+    head: str = ""
+    near: bool = False
+
+
+NOTHING = Kept()
 
 
 class _Budget(NamedTuple):
@@ -76,9 +97,10 @@ class _Budget(NamedTuple):
 class _Assembly:
     """Ids in the making, and which of them are text."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: str) -> None:
         self.ids: list[int] = []
         self.segments: list[Segment] = []
+        self.head = head
 
     def text(self, kind: SegmentKind, ids: Sequence[int]) -> None:
         if ids:
@@ -123,31 +145,32 @@ class PromptBuilder:
         chunks: Sequence[ChunkLike] = (),
         *,
         max_tokens: int,
-        kept: str | None = None,
+        kept: Kept = NOTHING,
         closers: str = "",
         invoked: bool = False,
     ) -> Built:
         """The prompt at the cursor of `snapshot`; with its answer it fits into the context.
 
-        `kept` is the `prefix` of the buffer's last prompt, if the text after the cursor is still
-        the same: in the layout `long` the anchor then stays where it was while it can. `closers`
-        begin the text after the cursor but belong to what was typed: the prompt goes on without
-        them, as it did before they came. `invoked`: a person asks, and wants more than a line.
+        In the layout `long` the anchor stays where `kept` has it while it can. `closers` begin the
+        text after the cursor but belong to what was typed: the prompt goes on without them, as it
+        did before they came. `invoked`: a person asks, and wants more than a line.
         """
         before, after = around(snapshot)
         after = after[len(_lf(closers)) :]
         budget = self._budget(max_tokens)
-        split = self._split(_whole_lines(before, snapshot), budget.typed, kept)
+        split = self._split(_whole_lines(before, snapshot), budget.typed, kept.prefix)
+        near = self._long and not _settled(split, kept)
         files = self._files(snapshot, chunks, budget.chunks) if chunks else []
-        suffix = self._beginning(after, budget.suffix)
-        assembly = self._lay_out(split, suffix, files, budget.prefix)
+        suffix = self._beginning(after, budget.suffix // NEAR if near else budget.suffix)
+        assembly = _Assembly(kept.head)
+        self._lay_out(assembly, split, suffix, files, budget.prefix)
         healing = min(budget.healed, self._tokens(split.healed))
         cursor = stopping.Cursor(before, after, snapshot.language, closers)
         stop = stopping.rule(
             cursor, healed=split.healed, stop_ids=self._stop_ids, invoked=invoked, off=self._off
         )
         prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
-        return Built(prompt, stop, *split, budget.answer + healing)
+        return Built(prompt, stop, *split, budget.answer + healing, assembly.head, near)
 
     def _budget(self, max_tokens: int) -> _Budget:
         """An answer gets half of the context at most: the prompt is never pruned to nothing."""
@@ -188,10 +211,15 @@ class PromptBuilder:
         return len(self._tokenizer.encode(text))
 
     def _lay_out(
-        self, split: Split, suffix: Sequence[int], files: Sequence[list[int]], room: int
-    ) -> _Assembly:
+        self,
+        out: _Assembly,
+        split: Split,
+        suffix: Sequence[int],
+        files: Sequence[list[int]],
+        room: int,
+    ) -> None:
         """The parts in the order of the template; without one, context and text alone."""
-        out, template = _Assembly(), self._template
+        template = self._template
         ids = self._tokenizer.token_id
         out.control(self._bos())
         if self._marked:
@@ -208,7 +236,6 @@ class PromptBuilder:
             out.text("suffix", suffix)
             out.control(ids(template.middle))
         out.text("typed", self._tokenizer.encode(split.typed))
-        return out
 
     def _bos(self) -> int | None:
         if self._template is None:
@@ -224,7 +251,8 @@ class PromptBuilder:
         elif self._inside and files:
             out.text("context", files[-1])
         lead = " " if self._tokenizer.prepends_space and split.prefix else ""
-        out.text("prefix", self._end(lead + split.prefix, room))
+        ids, out.head = self._end(lead + split.prefix, room, out.head)
+        out.text("prefix", ids)
 
     def _put_files(self, out: _Assembly, files: Sequence[list[int]]) -> None:
         for ids in files[:-1]:
@@ -254,27 +282,34 @@ class PromptBuilder:
         shown = relative(path) or "untitled"
         return (shown if self._marked else comment(shown, language)) + "\n"
 
-    def _end(self, text: str, budget: int) -> list[int]:
-        """The end of `text` in `budget` tokens or less, from a line start; the edge is stepped."""
-        encoded = [self._tokenizer.encode(piece) for piece in pieces(text)]
-        excess = sum(map(len, encoded)) - budget
-        if excess <= 0:
-            return [token for ids in encoded for token in ids]
-        step = max(1, min(EDGE_STEP, budget // 4))
-        ids = [token for part in encoded for token in part][-(-excess // step) * step :]
-        return self._from_line_start(ids, step)
+    def _end(self, text: str, budget: int, head: str) -> tuple[list[int], str]:
+        """The end of `text` in `budget` tokens or less, and the head of it.
 
-    def _from_line_start(self, ids: list[int], reach: int) -> list[int]:
-        """Without the rest of a line at the edge, or at least of a character."""
-        spell = self._tokenizer.token_bytes
-        for at, token in enumerate(ids[:reach]):
-            _, end, indent = spell(token).rpartition(b"\n")
-            if end:
-                kept = self._tokenizer.encode(indent.decode("utf-8", "ignore"))
-                return (kept if len(kept) <= at + 1 else []) + ids[at + 1 :]
-        while ids and spell(ids[0])[:1] and 0x80 <= spell(ids[0])[0] < 0xC0:
-            ids = ids[1:]
-        return ids
+        It begins where the last prompt did while that leaves it half of the budget, so that a jump
+        nearby costs no more than the suffix; else at a line start, by an edge that is stepped.
+        """
+        start = text.find(head) if head else -1
+        if start >= 0:
+            ids = self._encoded(text[start:])
+            if budget // 2 <= len(ids) <= budget:
+                return ids, head
+        ids = self._encoded(text)
+        if len(ids) > budget:
+            step = max(1, min(EDGE_STEP, budget // 4))
+            dropped = ids[: -(-(len(ids) - budget) // step) * step]
+            text = text[self._line_start(text, dropped, step) :]
+            ids = self._encoded(text)[-budget:] if budget > 0 else []
+        return ids, text[:EDGE]
+
+    def _encoded(self, text: str) -> list[int]:
+        return [token for piece in pieces(text) for token in self._tokenizer.encode(piece)]
+
+    def _line_start(self, text: str, dropped: Sequence[int], reach: int) -> int:
+        """Where the first line behind the `dropped` ids begins, if it is near; else behind them."""
+        spelled = b"".join(map(self._tokenizer.token_bytes, dropped))
+        at = len(spelled.decode("utf-8", "ignore"))
+        line = text.find("\n", max(0, at - 1), at + 4 * reach)
+        return line + 1 if line >= 0 else at
 
     def _beginning(self, text: str, budget: int) -> list[int]:
         """The beginning of `text` in `budget` tokens or less, to a line's end where one is near."""
@@ -295,6 +330,14 @@ class PromptBuilder:
         while ids and _HALF_CHARACTER.search(b"".join(map(spell, ids[-4:]))):
             ids = ids[:-1]
         return ids
+
+
+def _settled(split: Split, kept: Kept) -> bool:
+    """Whether one has typed for so long at one place that the split has moved on."""
+    if kept.prefix is None:
+        return False
+    end = end_of(kept.prefix, split.prefix)
+    return not kept.near or (end is not None and end < len(split.prefix))
 
 
 def around(snapshot: Snapshot) -> tuple[str, str]:

@@ -205,6 +205,7 @@ def _check_complete(c: m.Complete) -> None:
     _need(c.max_ms is None or 0 < c.max_ms <= 600_000, "`max_ms` must be from 1 to 600,000.")
     indents = len(c.indent) <= m.MAX_INDENT and not c.indent.strip(" \t")
     _need(indents, f"`indent` must be blanks, at most {m.MAX_INDENT}.")
+    _need(c.line_ms is None or 0 <= c.line_ms <= 600_000, "`line_ms` must be from 0 to 600,000.")
     if c.sampling is not None:
         _check_sampling(c.sampling)
 

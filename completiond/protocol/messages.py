@@ -66,6 +66,7 @@ class Complete:
     model: str = ""
     max_tokens: int | None = None
     max_ms: int | None = None
+    line_ms: int | None = None
     sampling: Sampling | None = None
     stream: bool = False
     context: list[str] = field(default_factory=list)

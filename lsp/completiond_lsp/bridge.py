@@ -33,6 +33,9 @@ TIMEOUT_S = 30.0
 SLACK_S = 0.5
 """What an answer may take over the limit of its request."""
 
+LINE_MS = 100
+"""What one types is not waited for longer than its first line takes, or this."""
+
 SEEN_AFTER = 4_096
 """Characters after the cursor that an answer is compared with."""
 
@@ -208,6 +211,7 @@ class Bridge:
             model=options.model,
             max_tokens=options.max_tokens or None,
             max_ms=options.max_ms or None,
+            line_ms=None if invoked else LINE_MS,
             context=context,
             chunks=chunks,
         )

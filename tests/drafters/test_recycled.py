@@ -17,9 +17,10 @@ def draft(
     generated: list[int],
     budget: int = 8,
     hint: tuple[int, ...] = HINT,
+    astray: bool = False,
 ) -> tuple[int, ...]:
     ids = [*PROMPT, *generated]
-    context = DraftContext("b", "c", ids, len(PROMPT), hint=hint)
+    context = DraftContext("b", "c", ids, len(PROMPT), hint=hint, astray=astray)
     made = Recycled().propose(context, budget)
     assert not fault(made, budget, 1000)
     return made.ids
@@ -49,6 +50,15 @@ def test_behind_a_deviation_the_answer_goes_on_where_it_matches_again(
     generated: list[int], rest: tuple[int, ...]
 ) -> None:
     assert draft(generated) == rest
+
+
+@pytest.mark.parametrize(
+    ("generated", "rest"), [([], ()), ([9], ()), ([9, 11], (12, 13, 14)), ([10], HINT[1:])]
+)
+def test_an_answer_that_was_contradicted_is_drafted_from_only_where_it_matches_again(
+    generated: list[int], rest: tuple[int, ...]
+) -> None:
+    assert draft(generated, astray=True) == rest
 
 
 def test_the_longest_match_is_taken_and_the_nearest_among_equals() -> None:

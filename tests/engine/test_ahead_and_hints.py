@@ -11,7 +11,7 @@ from completiond.core import CancelToken, Outcome, Prompt
 from completiond.drafters.base import Drafter
 from completiond.drafters.recycled import Recycled
 from completiond.engine.decode import Decoding
-from completiond.engine.job import Done, Event, Job, Rules
+from completiond.engine.job import Done, Event, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.model.kv_cache import KVCache
@@ -87,6 +87,16 @@ def test_a_hint_that_breaks_off_costs_no_more_than_a_pass_and_never_the_answer(
         assert found.passes <= len(truth) - good
 
 
+def test_an_answer_that_was_contradicted_is_drafted_from_where_it_matches_again(
+    runner: Runner,
+) -> None:
+    truth = answered(core_of(runner)).ids
+    hint = (truth[0] ^ 1, truth[1] ^ 1, *truth[3:])  # something else, one token shorter
+    found = answered(core_of(runner, Recycled()), hint=hint, astray=True)
+    assert found.ids == truth and found.accepted["recycled"] > 20
+    assert found.passes < len(truth) - 20
+
+
 def test_a_hint_is_cut_to_the_rows_of_a_pass(runner: Runner) -> None:
     truth = answered(core_of(runner)).ids
     found = answered(core_of(runner, Recycled(), rows=24), hint=tuple(truth))
@@ -138,6 +148,27 @@ def test_a_run_ahead_gives_its_memory_to_a_real_one(runner: Runner) -> None:
     admit(core, 2, max_tokens=5)
     done = run_out(core)
     assert done[1].reason == "abandoned" and len(done[2].ids) == 5
+
+
+def test_a_run_ahead_pushes_out_nobodys_idle_slot(runner: Runner) -> None:
+    core = core_of(runner, budget=512 * runner.kv.token_bytes + 1)
+    answered(core, 1, max_tokens=5)
+    admit(core, 2, priority=AHEAD, client="other")
+    (event,) = core.step()
+    assert isinstance(event, Failed) and event.code == "overloaded" and not core.busy
+    assert answered(core, 3, buffer="b1", max_tokens=5).prefilled == 1
+    assert core.stats()["kv_evicted"] == 0
+
+
+def test_a_run_that_has_said_enough_goes_on_for_nobody(runner: Runner) -> None:
+    core = core_of(runner)
+    token = admit(core, 1)
+    core.step()
+    token.demote()
+    admit(core, 2, max_tokens=5)
+    while not any(isinstance(e, Done) for e in core.step()):
+        assert [s.outcome.passes for s in core._running if s.job.id == 1] == [1]
+    assert run_out(core)[1].ids == answered(core_of(runner)).ids
 
 
 def test_a_run_ahead_that_waits_starts_no_earlier_than_the_device_is_free(runner: Runner) -> None:

@@ -119,10 +119,21 @@ def test_cancel_and_revive_reach_a_running_job_at_once():
     assert told.events[-1].outcome.reason == "line"
 
 
+def test_a_run_that_nobody_waits_for_any_more_goes_on_last():
+    told = Told()
+    core = scripted(told)
+    run_until_idle(told, core, submit(job(1)), submit(job(2)), [packing.DEMOTE, 1])
+    assert [e.job for e in told.events if isinstance(e, Done)] == [2, 1]
+
+
 def test_flags_of_runs_that_are_over_or_unknown_are_of_no_effect():
     told = Told()
     run_until_idle(told, scripted(told), submit(job(1)))
-    for message in ([packing.CANCEL, 1, "abandoned", 0.0], [packing.REVIVE, 99]):
+    for message in (
+        [packing.CANCEL, 1, "abandoned", 0.0],
+        [packing.REVIVE, 99],
+        [packing.DEMOTE, 9],
+    ):
         told.worker.deliver(message)
     assert told.run(scripted(told))
 

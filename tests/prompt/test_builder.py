@@ -190,7 +190,7 @@ def test_a_prompt_and_its_answer_fit_into_the_context(name: str) -> None:
 
 def test_an_answer_as_long_as_the_context_leaves_a_prompt() -> None:
     built = builder(ByteTokenizer(), context=256).build(at(FILE, 9_000), max_tokens=4_096)
-    assert built.max_tokens <= 140 and len(built.prompt.ids) > 60
+    assert built.max_tokens <= 140 and len(built.prompt.ids) > 40
 
 
 def test_the_sentinels_are_there_however_much_is_cut() -> None:
@@ -204,7 +204,7 @@ def test_the_sentinels_are_there_however_much_is_cut() -> None:
 
 def test_long_text_is_cut_at_line_starts_near_the_budgets() -> None:
     tokenizer = real("starcoder")
-    built = builder(tokenizer).build(at(FILE, 50_000), max_tokens=64)
+    built = builder(tokenizer, layout="line").build(at(FILE, 50_000), max_tokens=64)
     prefix, suffix = (said(tokenizer, built, kind) for kind in ("prefix", "suffix"))
     before, after = FILE[:50_000], FILE[50_000:]
     assert before.endswith(prefix + said(tokenizer, built, "typed") + built.healed)
@@ -367,8 +367,8 @@ def test_the_anchor_is_found_again_when_the_windows_edge_has_moved() -> None:
     for typed in ("+ a", "+ a\n\n    b = 1\n    c"):
         text = FILE[:cursor] + typed + FILE[cursor:]
         snapshot = at(text, cursor + len(typed))
-        there = build(snapshot, max_tokens=8, kept=first.prefix)
+        there = build(snapshot, max_tokens=8, kept=first.kept)
         assert there.prefix[-2_000:] == first.prefix[-2_000:]
         assert (there.typed + there.healed) == (first.typed + first.healed) + typed
-        back = build(at(FILE, cursor), max_tokens=8, kept=there.prefix)
+        back = build(at(FILE, cursor), max_tokens=8, kept=there.kept)
         assert back.prefix == first.prefix

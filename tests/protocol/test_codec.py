@@ -290,7 +290,7 @@ def _sections() -> dict[str, str]:
 
 def _declared(section: str) -> set[str]:
     """Names that stand with a type, as `name type`, or in the first column of a table."""
-    names = set(re.findall(r"`(\w+) (?:int|str|bool|float|\[|\{)[^`]*`", section))
+    names = set(re.findall(r"`(\w+) (?:(?:int|str|bool|float)\b|\[|\{)[^`]*`", section))
     for row in re.findall(r"^\| (`[^|]*) \|", section, flags=re.MULTILINE):
         names |= set(re.findall(r"`(\w+)`", row))
     return names
