@@ -142,6 +142,8 @@ class Daemon:
             if self._flights is not None:
                 self._flights.leave(self._sessions.buffer(ticket), "superseded", m.GRACE_S)
             self._send(client, replies.nothing(old, "superseded"))
+        if request.chunks and self._flights is not None:
+            self._flights.read(ticket)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
 
@@ -319,6 +321,8 @@ class Daemon:
         log.info("a client is gone; its runs are abandoned")
         for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
             self._leave(ticket)
-        for buffer in self._sessions.forget(client):
-            if self._flights is not None:
+        gone = self._sessions.forget(client)
+        if self._flights is not None:
+            self._flights.forget_client(client)
+            for buffer in gone:
                 self._flights.forget(buffer)

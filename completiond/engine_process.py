@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from completiond import config
+from completiond.drafters.reading import Reading
+from completiond.drafters.suffix import Suffix
 from completiond.engine import packing
 from completiond.engine.job import Job, Rules
 from completiond.engine.scripted import ScriptedCore, script_of
@@ -65,17 +67,25 @@ def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
     return config.load(flags, file=Path(os.devnull), environ={})
 
 
+class Vocabulary:
+    """One vocabulary as the engine process needs it: rules from data, and a words.Speller."""
+
+    def __init__(self, tokenizer: AnyTokenizer) -> None:
+        self.control = tokenizer.control
+        self.spell = tokenizer.token_bytes
+        self.encode = tokenizer.encode
+        self._index = VocabularyIndex(self.spell, tokenizer.vocab_size)
+        self.continuing = self._index.continuing
+
+    def rules(self, job: Job) -> Rules:
+        healed = job.prompt.healed.encode("utf-8", "replace")
+        mask = HealingMask(self._index, self.spell, healed) if healed else None
+        return Rules(TextStop(job.stop, self.spell), mask)
+
+
 def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
     """What makes a job's stop rule and mask from its data, for one vocabulary."""
-    token_bytes = tokenizer.token_bytes
-    index = VocabularyIndex(token_bytes, tokenizer.vocab_size)
-
-    def rules(job: Job) -> Rules:
-        healed = job.prompt.healed.encode("utf-8", "replace")
-        mask = HealingMask(index, token_bytes, healed) if healed else None
-        return Rules(TextStop(job.stop, token_bytes), mask)
-
-    return rules
+    return Vocabulary(tokenizer).rules
 
 
 def _load_model(settings: config.Config, model: list[str], draft: list[str] | None) -> Loaded:
@@ -83,11 +93,19 @@ def _load_model(settings: config.Config, model: list[str], draft: list[str] | No
     target, small = _files(model), _files(draft) if draft else None
     # The vocabulary is Python's work, the weights are torch's: they can be read side by side.
     with ThreadPoolExecutor(1) as pool:
-        rules = pool.submit(lambda: rules_for(Tokenizer.load(target.directory, name=target.name)))
+        coming = pool.submit(lambda: Vocabulary(Tokenizer.load(target.directory, name=target.name)))
         # Torch comes with this import: only a process that computes pays for it, and only now.
         from completiond.engine.load import load_core
 
-        return Loaded(load_core(settings, target, small), rules.result())
+        suffixes: list[Suffix] = []
+
+        def suffix() -> Suffix:
+            suffixes.append(Suffix(coming.result(), coming.result().control))
+            return suffixes[0]
+
+        core, vocabulary = load_core(settings, target, small, suffix), coming.result()
+        reading = Reading(vocabulary.encode, suffixes[0]) if suffixes else None
+        return Loaded(core, vocabulary.rules, reading)
 
 
 def _files(named: list[str]) -> ModelFiles:

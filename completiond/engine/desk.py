@@ -51,6 +51,8 @@ class Engine(Protocol):
     def submit(self, job: Job) -> Run: ...
     def cancel(self, run: Run, reason: CancelReason, grace_s: float = 0.0) -> None: ...
     def revive(self, run: Run) -> None: ...
+    def read(self, client: str, document: str, text: str) -> None: ...
+    def forget(self, client: str) -> None: ...
     async def stats(self) -> dict[str, Any]: ...
     async def stop(self, drain: bool) -> None: ...
 
@@ -94,6 +96,16 @@ class Desk(ABC):
         """Take a superseded run back. It may come too late: then the outcome says superseded."""
         if not run.over:
             self._send([packing.REVIVE, run.job.id])
+
+    def read(self, client: str, document: str, text: str) -> None:
+        """Drafts for this client may come from `text` too; read when there is time for it."""
+        if self.state == "ready":
+            self._send([packing.READ, client, document, text])
+
+    def forget(self, client: str) -> None:
+        """Nothing of what the client's texts said is kept."""
+        if self.state == "ready":
+            self._send([packing.FORGET, client])
 
     async def stats(self) -> dict[str, Any]:
         """The engine's counters; empty if it is not ready or in a pass that does not end."""

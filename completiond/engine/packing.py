@@ -5,6 +5,7 @@ themselves.
 
     front → engine   START [dict]  SUBMIT [job]  CANCEL [id, reason, grace_s]  REVIVE [id]
                      STATS [nonce]  STOP []
+                     READ [client, document, text]  FORGET [client]
     engine → front   READY [info]  REFUSED [code, sentence]  EVENTS [[event, …]]  STATS [nonce, {}]
 """
 
@@ -19,6 +20,7 @@ from completiond.core import Outcome, Prompt, Sampling, Segment
 from completiond.engine.job import Done, Event, Failed, Job, Progress
 
 START, SUBMIT, CANCEL, REVIVE, STATS, STOP = "start", "submit", "cancel", "revive", "stats", "stop"
+READ, FORGET = "read", "forget"
 READY, REFUSED, EVENTS = "ready", "refused", "events"
 
 MAX_UNREAD = 64 << 20

@@ -73,6 +73,8 @@ class Sequence:
             sampling=job.sampling,
             mask=self.rules.mask,
             hint=job.hint,
+            stop_ids=job.stop.get("stop_ids", ()),
+            healed=job.prompt.healed,
         )
 
     def ended(self, now: float) -> str | None:

@@ -212,6 +212,10 @@ class KVCache:
         slot.reserved = tokens
         return slot
 
+    def peek(self, name: str) -> Slot | None:
+        """The slot of `name`, as it is."""
+        return self._slots.get(name)
+
     def held(self, name: str) -> bool:
         slot = self._slots.get(name)
         return slot is not None and slot.busy
