@@ -40,6 +40,9 @@ TRIAL_ROWS = (1, 2, 4, 8, 16, 32)
 """Widths of the passes that are timed, once on a processor: the planner's first cost table."""
 KNOWN_ROWS = (1, 32)
 """Those that are timed at each start where the others are remembered: how fast it is now."""
+CROOKED = 1.3
+"""A width may lie so far over the line between the first and the last, which are timed at every
+start: beyond, something else used the machine, and a cost that is taken too high is never tried."""
 FORKED = [-1, 0, 1, 2, 1, 1, 0, 0]
 """Eight rows as a tree of five branches, timed against a chain: what a branch costs."""
 SHORT_MS = 55.0
@@ -158,10 +161,14 @@ def _timed(
         fork_ms = time_forks(runner, cache)
     # The best that was ever seen is what a quiet machine does.
     best |= {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
+    few, many = KNOWN_ROWS
+    line = Costs({few: best[few], many: best[many]})
+    best = {rows: min(ms, CROOKED * line.ms(rows)) for rows, ms in best.items()}
+    fork_ms = min(fork_ms, best[few] / 4)
     known.put(thing, {str(r): round(ms, 2) for r, ms in best.items()} | {"fork": fork_ms})
     costs = Costs(best, fork_ms)
-    for rows, ms in trial.items():
-        costs.observe(rows, ms)
+    for rows in KNOWN_ROWS:
+        costs.observe(rows, trial[rows])
     return costs, Threads(most, torch.set_num_threads, Costs(best).ms)
 
 

@@ -59,6 +59,45 @@ def test_an_engine_is_loaded_and_answers_with_and_without_a_draft(files: ModelFi
     assert answer(core, 1).ids == answer(alone).ids
 
 
+def test_parts_are_forced_by_name_and_the_first_layers_draft_in_the_target_s_own_slot(
+    files: ModelFiles,
+) -> None:
+    plain = load.load_core(settings(speculation="off"), files)
+    assert plain.info()["drafters"] == []
+    truth = answer(plain)
+    for names in (["lookahead", "early_exit"], ["suffix"], ["recycled", "lookup"]):
+        core = load.load_core(settings(speculation=",".join(names), policy="fixed"), files)
+        found = answer(core)
+        assert core.info()["drafters"] == names and found.ids == truth.ids
+        assert "early_exit" not in names or found.accepted["early_exit"] > 0
+
+
+def test_a_cost_that_was_measured_on_a_busy_machine_is_not_kept_too_high(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is taken for too dear is never tried, and so never found to be cheap."""
+    times = {1: 10.0, 2: 500.0, 4: 500.0, 8: 90.0, 16: 20.0, 32: 41.0}
+    monkeypatch.setattr(load, "Measured", lambda what: Remembers())
+    monkeypatch.setattr(
+        load, "time_passes", lambda runner, cache, widths=(): {r: times[r] for r in widths}
+    )
+    core = load.load_core(settings(), files)
+    costs = core.info()["pass_ms"]
+    assert costs["1"] == pytest.approx(10) and costs["16"] == pytest.approx(20, rel=0.1)
+    assert costs["2"] < 1.4 * 11 and costs["8"] < 1.4 * 17
+
+
+class Remembers:
+    def __init__(self) -> None:
+        self.known: dict[str, float] = {}
+
+    def get(self, thing: str) -> dict[str, float]:
+        return self.known
+
+    def put(self, thing: str, values: dict[str, float]) -> None:
+        self.known = values
+
+
 def test_what_gives_way_is_logged_and_told(
     files: ModelFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

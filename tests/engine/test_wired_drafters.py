@@ -171,6 +171,21 @@ def test_names_are_asked_cheap_ones_first_and_off_is_nobody() -> None:
     assert [drafter.name for drafter in left] == ["recycled"], "what cannot be had is left out"
 
 
+def test_a_drafter_that_throws_is_dropped_and_the_answer_is_unchanged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Throws(Recycled):
+        name = "throws"
+
+        def propose(self, context: DraftContext, budget: int):  # type: ignore[no-untyped-def]
+            raise ValueError("a defect")
+
+    truth = plain(job(0))
+    core = core_of(Planner(Costs(COSTS)), [Throws(), Suffix()])
+    assert run(core, [job(0)])[0].ids == truth and run(core, [job(0)])[0].ids == truth
+    assert len(caplog.records) == 1 and core.stats()["accepted"]["suffix"] > 0
+
+
 @pytest.mark.parametrize(("name", "kind"), [("simple", SimpleRule), ("fixed", FixedK)])
 def test_other_policies_are_there_by_name(name: str, kind: type) -> None:
     assert isinstance(speculation.policy_of(name, Costs(COSTS), 7), kind)
