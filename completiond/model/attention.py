@@ -49,6 +49,17 @@ class Mask(NamedTuple):
     rows: Tensor
 
 
+class Tree(NamedTuple):
+    """A segment's branches, the mask behind the text in the order of depths, and the rows [1,
+    groups · n, n] that stand at each depth of a row's path."""
+
+    pieces: list[Piece]
+    mask: Mask
+    where: Tensor
+
+
+Parts = tuple[Tensor, Tensor, Tensor]
+"""Queries, keys and values of one segment's rows."""
 Way = Callable[[Tensor, Tensor, Tensor, Mask | None, float], Tensor]
 """How one segment attends: queries, keys, values, mask, scale → [n, Hq, D]."""
 
@@ -63,6 +74,7 @@ class Pack:
         self._depths = [_depths(s) for s in segments]
         self._pieces = [self._taken_apart(s) for s in segments]
         self._masks: dict[tuple[int, int, int], Mask | None] = {}
+        self._trees: dict[int, Tree] = {}
         for segment in segments:
             segment.slot.reserve(len(segment.ids))
 
@@ -94,18 +106,34 @@ class Pack:
         heads, total, width = q.shape
         out, start = q.new_empty(total, heads, width), 0
         for index, s in enumerate(self.segments):
-            pieces, end = self._pieces[index], start + len(s.ids)
-            for number, piece in enumerate(pieces):
-                rows = slice(start + piece.start, start + piece.end)
-                past, seen = piece.past, piece.past + piece.end - piece.start
-                columns = None if self._way is _folded else _columns(seen)
-                keys, values = s.slot.write(layer, k[:, rows], v[:, rows], columns, at=past)
-                mask = self._mask((index, number, window or 0), heads // k.shape[0])
-                out[rows] = self._way(q[:, rows], keys, values, mask, scale)
-            if len(pieces) > 1:  # branches took turns behind the text: now each row has its place
-                s.slot.write(layer, k[:, start:end], v[:, start:end])
-            start = end
+            rows = slice(start, start + len(s.ids))
+            parts = q[:, rows], k[:, rows], v[:, rows]
+            if len(self._pieces[index]) > 1 and self._way is _in_halves and not window:
+                out[rows] = self._as_tree(index, layer, parts, scale)
+            else:
+                self._by_piece((index, layer), parts, out[rows], scale, window or 0)
+            start = rows.stop
         return out
+
+    def _by_piece(
+        self, at: tuple[int, int], parts: Parts, out: Tensor, scale: float, window: int
+    ) -> None:
+        (index, layer), (q, k, v) = at, parts
+        slot, pieces = self.segments[index].slot, self._pieces[index]
+        for number, piece in enumerate(pieces):
+            rows, past = slice(piece.start, piece.end), piece.past
+            columns = None if self._way is _folded else _columns(past + piece.end - piece.start)
+            keys, values = slot.write(layer, k[:, rows], v[:, rows], columns, at=past)
+            mask = self._mask((index, number, window), len(q) // len(k))
+            out[rows] = self._way(q[:, rows], keys, values, mask, scale)
+        if len(pieces) > 1:  # branches took turns behind the text: now each row has its place
+            slot.write(layer, k, v)
+
+    def _as_tree(self, index: int, layer: int, parts: Parts, scale: float) -> Tensor:
+        (q, k, v), segment = parts, self.segments[index]
+        columns = _columns(len(segment.slot) + len(segment.ids))
+        keys, values = segment.slot.write(layer, k, v, columns)
+        return _branched(q, keys, values, self._tree(index, len(q) // len(k)), scale)
 
     def _taken_apart(self, segment: Segment) -> list[Piece]:
         """On a CPU a tree is computed branch by branch, each as the chain that plain decoding sees:
@@ -135,6 +163,22 @@ class Pack:
                 mask = self._additive(piece, window, groups, first)
             self._masks[key] = mask
         return self._masks[key]
+
+    def _tree(self, index: int, groups: int) -> "Tree":
+        """How a segment's tree is read, for all layers."""
+        if index not in self._trees:
+            segment, pieces = self.segments[index], self._pieces[index]
+            n, past = len(segment.ids), len(segment.slot)
+            paths: list[list[int]] = []
+            for row, parent in enumerate(segment.parents or ()):
+                paths.append([*(paths[parent] if parent >= 0 else ()), row])
+            where = torch.tensor([[*path, *[0] * (n - len(path))] for path in paths])
+            own = torch.tensor([len(path) for path in paths])[:, None] > torch.arange(n)
+            rows = torch.full((n, _columns(past + n) - past), -torch.inf, dtype=self._dtype)
+            rows[:, :n].masked_fill_(own, 0)
+            mask = Mask(past, rows.repeat(groups, 1))
+            self._trees[index] = Tree(pieces, mask, where.repeat(groups, 1)[None])
+        return self._trees[index]
 
     def _additive(self, piece: Piece, window: int, groups: int, first: int) -> Mask:
         visible = _visible(piece, window, first)
@@ -170,6 +214,32 @@ def _in_halves(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float)
     scores = torch.bmm(queries.view(k.shape[0], -1, width), k)
     scores[:, :, mask.first :] += mask.rows
     return torch.bmm(scores.softmax(-1), v).view(heads, n, width).transpose(0, 1)
+
+
+def _branched(q: Tensor, k: Tensor, v: Tensor, tree: Tree, scale: float) -> Tensor:
+    """`_in_halves` for a tree whose rows are stored one after the other; v is left as it was.
+
+    Scores are put in the order of depths, and each branch's values take turns there, so that sums
+    are those of a chain.
+    """
+    heads, n, width = q.shape
+    first = tree.mask.first
+    queries = q.new_empty(heads, n, width, dtype=k.dtype)
+    queries.copy_(q if scale == 1.0 else q * scale)
+    scores = torch.bmm(queries.view(k.shape[0], -1, width), k)
+    drafts = scores[:, :, first : first + n]
+    drafts.copy_(drafts.gather(2, tree.where.expand(len(scores), -1, -1)))
+    scores[:, :, first:] += tree.mask.rows
+    weights = scores.softmax(-1).unflatten(1, (-1, n))
+    stored, out = v[:, first : first + n].clone(), q.new_empty(heads, n, width, dtype=k.dtype)
+    grouped = out.view(k.shape[0], -1, n, width)
+    for start, end, past, _ in tree.pieces:
+        if start:
+            v[:, past : past + end - start] = stored[:, start:end]
+        mixed = torch.bmm(weights[:, :, start:end].flatten(1, 2), v)
+        grouped[:, :, start:end] = mixed.unflatten(1, (-1, end - start))
+    v[:, first : first + n] = stored
+    return out.transpose(0, 1)
 
 
 def _exactly(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float) -> Tensor:
