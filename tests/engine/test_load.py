@@ -17,6 +17,7 @@ from completiond.errors import DeviceError
 from completiond.model import loader
 from completiond.model.checkpoint import ModelFiles, describe
 from completiond.model.graphs import GraphRunner
+from completiond.prompt.tokenizer import Tokenizer
 
 MIB = 1 << 20
 
@@ -70,6 +71,26 @@ def test_parts_are_forced_by_name_and_the_first_layers_draft_in_the_target_s_own
         found = answer(core)
         assert core.info()["drafters"] == names and found.ids == truth.ids
         assert "early_exit" not in names or found.accepted["early_exit"] > 0
+
+
+def test_the_engine_process_drafts_from_the_texts_that_its_client_sent(files: ModelFiles) -> None:
+    engine = {"device": "cpu", "threads": 1, "speculation": "suffix", "policy": "fixed"}
+    start = {"kind": "model", "model": ["tiny", str(files.directory)], "draft": None}
+    loaded = engine_process.load(start | {"config": {"engine": engine}})
+    ids = Tokenizer.load(files.directory).encode("pqrstuv")
+    assert loaded.reading is not None
+    loaded.reading.put("c", "f.py", "pqrstuvwxyz")
+    while loaded.reading.busy:
+        loaded.reading.slice()
+    drafted = []
+    for number, client in enumerate(("c", "another")):
+        job = Job(number, f"b{number}", client, Prompt(tuple(ids)), 1 + 1)
+        loaded.core.admit(job, Rules(Never(), None), CancelToken())
+        loaded.core.step()
+        drafted.append(loaded.core.stats()["drafted"].get("suffix", 0))
+        while loaded.core.busy:
+            loaded.core.step()
+    assert drafted == [1, 1], "one token has room, for the client whose text it is alone"
 
 
 def test_a_cost_that_was_measured_on_a_busy_machine_is_not_kept_too_high(

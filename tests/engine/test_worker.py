@@ -9,6 +9,7 @@ from completiond.core import CancelToken
 from completiond.engine import packing
 from completiond.engine.job import Done, Failed, Job, Progress, Rules
 from completiond.engine.scripted import Script, ScriptedCore, script_of
+from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError, RequestError
 from tests.engine.fakes import RULES, ids_of, job
@@ -218,6 +219,21 @@ def test_texts_are_read_while_there_is_nothing_to_compute_and_a_job_goes_before_
     assert told.worker.run(lambda: Loaded(core, rules, reads))  # type: ignore[arg-type]
     assert reads.log == [("me", "f.py", "text"), "you", "slice", "slice"]
     assert passes == [0, 0, 0] and len(told.events) == 4
+
+
+async def test_texts_reach_the_reading_of_an_engine_that_is_ready_and_no_other():
+    told = Told()
+    reads = Reads(told)
+    core = ScriptedCore(script_of({"answers": [ids_of("ab\n")]}))
+    engine = ThreadEngine(lambda: Loaded(core, rules, reads))  # type: ignore[arg-type]
+    engine.read("me", "early.py", "nobody is there yet")
+    await engine.start()
+    await engine.ready()
+    engine.read("me", "f.py", "text")
+    engine.forget("me")
+    await engine.submit(job(1)).outcome
+    await engine.stop(drain=True)
+    assert [entry for entry in reads.log if entry != "slice"] == [("me", "f.py", "text"), "me"]
 
 
 def test_a_core_that_drafts_from_no_text_takes_none():
