@@ -43,6 +43,8 @@ KNOWN_ROWS = (1, 32)
 CROOKED = 1.3
 """A width may lie so far over the line between the first and the last, which are timed at every
 start: beyond, something else used the machine, and a cost that is taken too high is never tried."""
+DEAREST_FORK = 0.1
+"""The same of a branch, as a part of a pass of one row."""
 FORKED = [-1, 0, 1, 2, 1, 1, 0, 0]
 """Eight rows as a tree of five branches, timed against a chain: what a branch costs."""
 SHORT_MS = 55.0
@@ -152,7 +154,7 @@ def _timed(
     fork_ms = held.pop("fork", 0.0)
     best = {int(rows): ms for rows, ms in held.items()}
     new = set(best) != set(TRIAL_ROWS)
-    if new and most > 1:
+    if most > 1 and not best.keys() >= set(KNOWN_ROWS):
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.
         with one_thread():
             best = time_passes(runner, cache, (*KNOWN_ROWS, 1))
@@ -164,7 +166,7 @@ def _timed(
     best |= {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
     line = _line(best)
     best = {rows: min(ms, CROOKED * line.ms(rows)) for rows, ms in best.items()}
-    fork_ms = min(fork_ms, best[1] / 4)
+    fork_ms = min(fork_ms, DEAREST_FORK * best[1])
     known.put(thing, {str(r): round(ms, 2) for r, ms in best.items()} | {"fork": fork_ms})
     costs = Costs(best, fork_ms)
     for rows in KNOWN_ROWS:

@@ -113,9 +113,22 @@ def test_a_cost_that_was_measured_on_a_busy_machine_is_not_kept_too_high(
     assert [costs[rows] for rows in ("2", "4", "8")] == pytest.approx([11, 12, 13], rel=0.05)
 
 
+def test_the_best_that_was_ever_seen_is_kept_when_more_widths_are_timed(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Remembers({"1": 5.0, "32": 9.0})
+    monkeypatch.setattr(load, "Measured", lambda what: memory)
+    monkeypatch.setattr(
+        load, "time_passes", lambda runner, cache, widths=(): {r: 50.0 for r in widths}
+    )
+    load.load_core(settings(threads=2), files)
+    torch.set_num_threads(1)
+    assert (memory.known["1"], memory.known["32"]) == (5.0, 9.0) and memory.known["8"] < 9.0
+
+
 class Remembers:
-    def __init__(self) -> None:
-        self.known: dict[str, float] = {}
+    def __init__(self, known: dict[str, float] | None = None) -> None:
+        self.known = known or {}
 
     def get(self, thing: str) -> dict[str, float]:
         return self.known
