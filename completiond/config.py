@@ -71,8 +71,12 @@ class Engine:
     """Aim for the longest pass, milliseconds; prefill is cut into chunks that fit it. 0 means 55,
     or two and a half times a pass of one token where that is more."""
     speculation: str = "auto"
-    """`off`, `lookup`, `small_model` or `auto` (whatever is there)."""
-    draft_tokens: int = 7
+    """What proposes tokens: `auto` (all that pays here), `off`, or a list of `recycled`, `suffix`,
+    `lookup`, `small_model`, `lookahead`, `early_exit`."""
+    policy: str = "auto"
+    """How much of it is verified: `auto` (by measured costs), `simple` (halved while less than half
+    is accepted, none below 0.3) or `fixed` (always draft_tokens)."""
+    draft_tokens: int = 31
     """Longest proposal, tokens."""
 
 
@@ -206,9 +210,10 @@ def _refuse(value: Any) -> str:
 _CHOICES = {
     ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
     ("engine", "isa"): {"auto", "vnni", "avx512", "avx2"},
-    ("engine", "speculation"): {"auto", "off", "lookup", "small_model"},
+    ("engine", "policy"): {"auto", "simple", "fixed"},
     ("completion", "layout"): {"line", "long", "cursor"},
 }
+_DRAFTERS = {"recycled", "suffix", "lookup", "small_model", "lookahead", "early_exit"}
 _CHOSEN_AT_0 = {("engine", "kv_mb")}
 _RANGES = {
     ("model", "context"): (64, 1 << 20),
@@ -238,8 +243,18 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
         value = getattr(getattr(config, section), key)
         if value not in allowed:
             raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
+    _check_speculation(config.engine.speculation)
     for (section, key), (low, high) in _RANGES.items():
         value = getattr(getattr(config, section), key)
         if not low <= value <= high and not (value == 0 and (section, key) in _CHOSEN_AT_0):
             raise ConfigError(f"{section}.{key} must be between {low} and {high}, not {value}.")
     return config
+
+
+def _check_speculation(value: str) -> None:
+    named = {name.strip() for name in value.split(",")}
+    if value not in ("auto", "off") and not named <= _DRAFTERS:
+        raise ConfigError(
+            f"engine.speculation must be one of auto and off, or a list of {sorted(_DRAFTERS)}, "
+            f"not {value!r}."
+        )

@@ -152,6 +152,8 @@ class Daemon:
             gone = replies.nothing(old, "superseded")
             self._recent.add(old, gone)
             self._send(client, gone)
+        if request.chunks and self._flights is not None:
+            self._flights.read(ticket)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
 
@@ -347,6 +349,8 @@ class Daemon:
         log.info("a client is gone; its runs are abandoned")
         for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
             self._leave(ticket)
-        for buffer in self._sessions.forget(client):
-            if self._flights is not None:
+        gone = self._sessions.forget(client)
+        if self._flights is not None:
+            self._flights.forget_client(client)
+            for buffer in gone:
                 self._flights.forget(buffer)

@@ -13,10 +13,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from completiond import config
+from completiond.drafters.reading import Reading
+from completiond.drafters.suffix import Suffix
 from completiond.engine import packing
 from completiond.engine.job import Job, Rules
 from completiond.engine.scripted import ScriptedCore, script_of
@@ -28,7 +31,7 @@ from completiond.model.checkpoint import ModelFiles
 from completiond.prompt.healing import HealingMask, VocabularyIndex
 from completiond.prompt.spelling import Spelling, spell, spelling_of
 from completiond.prompt.stopping import TextStop
-from completiond.prompt.tokenizer import ByteTokenizer
+from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
 
 SWITCH_S = 5e-4
 """How long a computing thread may keep the reader of cancels waiting for the interpreter."""
@@ -60,7 +63,7 @@ def load_scripted(script: Mapping[str, Any]) -> Loaded:
         ids["answers"] = [tokenizer.encode(text) for text in script["answers"]]
     if "document" in script:
         ids["document"] = tokenizer.encode(script["document"])
-    return Loaded(ScriptedCore(script_of(dict(script) | ids)), rules_for(spell(tokenizer)))
+    return Loaded(ScriptedCore(script_of(dict(script) | ids)), rules_for(tokenizer))
 
 
 def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
@@ -69,28 +72,55 @@ def config_of(values: Mapping[str, Mapping[str, Any]]) -> config.Config:
     return config.load(flags, file=Path(os.devnull), environ={})
 
 
-def rules_for(spelling: Spelling) -> Callable[[Job], Rules]:
-    """What makes a job's stop rule and mask from its data, for one vocabulary."""
-    token_bytes = spelling.token_bytes
-    index = VocabularyIndex(spelling)
+class Vocabulary:
+    """One vocabulary as the engine process needs it: rules from data, and a words.Speller.
 
-    def rules(job: Job) -> Rules:
+    `encode` waits for the tokenizer, which is read behind all else that a start needs.
+    """
+
+    def __init__(self, spelling: Spelling, tokenizer: Callable[[], AnyTokenizer]) -> None:
+        self.control = spelling.control
+        self.spell = spelling.token_bytes
+        self._index = VocabularyIndex(spelling)
+        self.continuing = self._index.continuing
+        self._tokenizer = tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        return self._tokenizer().encode(text)
+
+    def rules(self, job: Job) -> Rules:
+        """A job's stop rule and mask, from its data."""
         healed = job.prompt.healed.encode("utf-8", "replace")
-        mask = HealingMask(index, token_bytes, healed) if healed else None
-        return Rules(TextStop(job.stop, token_bytes), mask)
+        mask = HealingMask(self._index, self.spell, healed) if healed else None
+        return Rules(TextStop(job.stop, self.spell), mask)
 
-    return rules
+
+def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:
+    """What makes a job's stop rule and mask from its data, for one vocabulary."""
+    return Vocabulary(spell(tokenizer), lambda: tokenizer).rules
 
 
 def _load_model(settings: config.Config, target: ModelFiles, small: ModelFiles | None) -> Loaded:
     processor.limit(settings.engine.isa)
+    place = (target.directory, target.name)
+    tokenizer = cache(lambda: Tokenizer.load(target.directory, name=target.name))
     # The vocabulary is Python's work, the weights are torch's: they can be read side by side.
     with ThreadPoolExecutor(1) as pool:
-        rules = pool.submit(lambda: rules_for(spelling_of(target.directory, target.name)))
+        coming = pool.submit(lambda: Vocabulary(spelling_of(*place), tokenizer))
         # Torch comes with this import: only a process that computes pays for it, and only now.
         from completiond.engine.load import load_core
 
-        return Loaded(load_core(settings, target, small), rules.result())
+        suffixes: list[Suffix] = []
+
+        def suffix() -> Suffix:
+            suffixes.append(Suffix(coming.result(), coming.result().control))
+            return suffixes[0]
+
+        core, vocabulary = load_core(settings, target, small, suffix), coming.result()
+        reading = Reading(vocabulary.encode, suffixes[0]) if suffixes else None
+        if reading is not None:
+            threading.Thread(target=tokenizer, daemon=True).start()
+        return Loaded(core, vocabulary.rules, reading)
 
 
 def _no_memory() -> DeviceError:

@@ -188,6 +188,14 @@ class Flights:
         flight.left = True
         self._engine.cancel(flight.run, reason, grace_s)
 
+    def read(self, ticket: Ticket) -> None:
+        """What a request brings of other files may be drafted from, for its client alone."""
+        for chunk in ticket.request.chunks:
+            self._engine.read(ticket.client.hex(), chunk.path or chunk.hash, chunk.text)
+
+    def forget_client(self, client: bytes) -> None:
+        self._engine.forget(client.hex())
+
     def forget(self, buffer: Buffer[Flight]) -> None:
         """The buffer's client is gone."""
         self.leave(buffer, "abandoned")

@@ -72,7 +72,6 @@ class Filler:
         from completiond.model import store
         from completiond.prompt import templates
         from completiond.prompt.builder import PromptBuilder
-        from completiond.prompt.spelling import spell
         from completiond.prompt.tokenizer import Tokenizer
 
         files = store.resolve(model)
@@ -93,7 +92,7 @@ class Filler:
             completion=settings.completion,
             eos_ids=files.eos_ids,
         )
-        self._rules = rules_for(spell(self.tokenizer))
+        self._rules = rules_for(self.tokenizer)
         self._core = load_core(settings, files)
 
     def exact(self, item: Item) -> tuple[bool, str]:

@@ -6,7 +6,8 @@ transformers' own candidate generator for prompt lookup, on the same prompts.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +44,12 @@ def add_simulate(commands: Any) -> None:
 
 
 def simulate(arguments: Any) -> dict[str, Any]:
-    items = list(_items(arguments))[: arguments.limit or None]
+    found = islice(texts(arguments.set), arguments.limit or None)
+    chosen = list(items(arguments, found))
     rates, costs = {}, {}
     for name, make in sorted(_drafting(arguments.draft_tokens).items()):
         emitted, took, passes = 0, [], 0
-        for item in items:
+        for item in chosen:
             propose, observe = make(item)
             done, spent = _run(item, propose)
             observe(done)
@@ -56,11 +58,11 @@ def simulate(arguments: Any) -> dict[str, Any]:
         rates[name] = round(emitted / passes, 3)
         costs[name] = round(sorted(took)[len(took) // 2] * 1e6, 1) if took else None
         print(f"{name:>28}  {rates[name]:6.3f} tokens/pass  {costs[name]} µs a step (median)")
-    speeds = {name: _speed(items, policy) for name, policy in _policies()}
+    speeds = {name: _speed(chosen, policy) for name, policy in _policies()}
     for name, speed in speeds.items():
         print(f"{name:>28}  {speed:6.3f} times plain, by the cost table")
     return {
-        "items": len(items),
+        "items": len(chosen),
         "tokens_per_pass": rates,
         "step_us": costs,
         "by_policy": speeds,
@@ -215,7 +217,8 @@ def _library(width: int, size: int) -> Propose:
     return propose
 
 
-def _items(arguments: Any) -> Iterator[Item]:
+def items(arguments: Any, found: Iterable[tuple[str, str, str, list[str]]]) -> Iterator[Item]:
+    """The prompts that the product makes of `found`: before, between, behind, open files."""
     from completiond import config
     from completiond.core import Snapshot
     from completiond.drafters.base import DraftContext
@@ -232,7 +235,7 @@ def _items(arguments: Any) -> Iterator[Item]:
         tokenizer, template, context=4096, completion=config.Completion(), eos_ids=stop_ids
     )
     index = VocabularyIndex(spell(tokenizer))
-    for prefix, middle, suffix, files in _texts(arguments.set):
+    for prefix, middle, suffix, files in found:
         snapshot = Snapshot.around(
             prefix + suffix, len(prefix), document="d", version=1, language="", path="f"
         )
@@ -254,7 +257,7 @@ def _items(arguments: Any) -> Iterator[Item]:
         yield Item(context, answer, files_ids, _Speller(index, tokenizer))
 
 
-def _texts(name: str) -> Iterator[tuple[str, str, str, list[str]]]:
+def texts(name: str) -> Iterator[tuple[str, str, str, list[str]]]:
     """(prefix, middle, suffix, open files) of each item of a set."""
     if name == "edit":
         import make_edit_set

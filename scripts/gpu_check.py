@@ -21,6 +21,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Starcoder2Config
 
 from completiond.core import CancelToken, Prompt
+from completiond.drafters.costs import Costs
 from completiond.drafters.lookup import Lookup
 from completiond.drafters.recycled import Recycled
 from completiond.engine import load, packing
@@ -215,9 +216,9 @@ class _Model:
         """With passes of `rows`, or of what fits the time that the engine aims for."""
         runner = self.runner()
         cache: KVCache = runner.cache(6 * 1024 * self.decoder.kv.token_bytes)
-        trial = load.time_passes(runner, cache)
-        target_ms = 1e9 if rows else max(load.SHORT_MS, load.LARGE_PASS * trial[1])
-        size = PassSize(target_ms, rows or load.first_guess(trial, target_ms))
+        costs = Costs(load.time_passes(runner, cache))
+        target_ms = 1e9 if rows else max(load.SHORT_MS, load.LARGE_PASS * costs.ms(1))
+        size = PassSize(target_ms, rows or costs.rows_within(target_ms))
         return ModelCore(Decoding(runner, drafters, 7), cache, size, context=4096)
 
     def _speculation(self, scale: Scale) -> dict[str, Any]:

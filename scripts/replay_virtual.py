@@ -34,7 +34,6 @@ from completiond.engine.scripted import Script, ScriptedCore
 from completiond.engine_process import rules_for
 from completiond.errors import EngineError
 from completiond.flights import Prompts, prompts_of
-from completiond.prompt.spelling import spell
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 
@@ -132,7 +131,7 @@ class _Engine:
     def __init__(self, prompts: Prompts, person: Person, costs: Costs) -> None:
         self.info: dict[str, Any] = {"model": "virtual"}
         self._costs, self._person, self._tokenizer = costs, person, prompts.tokenizer
-        self._rules = rules_for(spell(prompts.tokenizer))
+        self._rules = rules_for(prompts.tokenizer)
         self._core, self._runs = _Core(costs), Runs()
         self._tokens: dict[int, CancelToken] = {}
         self._news = asyncio.Event()

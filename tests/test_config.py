@@ -25,6 +25,8 @@ def written(tmp_path: Path, text: str) -> Path:
         ("[engine]\nkv_mb = 1\n", "between 16"),
         ("[engine]\npass_ms = nan\n", "between"),
         ("[engine]\nspeculation = 'fast'\n", "one of"),
+        ("[engine]\nspeculation = 'lookup,auto'\n", "a list of"),
+        ("[engine]\nspeculation = ''\n", "one of"),
         ("[model]\nname = 5\n", "type str"),
         ("[model]\nname = ''\n", "models list"),
         ("[engine\n", "TOML"),

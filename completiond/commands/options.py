@@ -63,7 +63,11 @@ Threads = Annotated[
 ]
 Speculation = Annotated[
     str | None,
-    typer.Option(metavar="HOW", help="off, lookup, small_model or auto (whatever is there)."),
+    typer.Option(
+        metavar="HOW",
+        help="What proposes tokens: auto, off, or a list of recycled, suffix, lookup, small_model, "
+        "lookahead, early_exit.",
+    ),
 ]
 Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidden=True)]
 

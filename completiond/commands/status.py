@@ -72,6 +72,7 @@ def _show(found: m.Status) -> None:
             ("requests", _requests(found)),
             ("runs", _runs(engine)),
             ("passes", _passes(engine)),
+            ("drafts", _drafts(engine)),
             ("KV cache", _kv(engine)),
             ("memory", " ".join(engine.get("notes", ()))),
         ]
@@ -95,6 +96,13 @@ def _passes(engine: dict[str, object]) -> str:
     tokens = engine.get("tokens", engine.get("generated", 0))
     longest = f", the longest {engine['longest_pass_ms']} ms" if "longest_pass_ms" in engine else ""
     return f"{engine.get('passes', 0)} for {tokens} tokens{longest}"
+
+
+def _drafts(engine: dict[str, dict[str, int]]) -> str:
+    """What became of each source's proposals."""
+    kept = engine.get("accepted", {})
+    drafted = engine.get("drafted", {})
+    return ", ".join(f"{name} {kept.get(name, 0)} of {n} kept" for name, n in drafted.items())
 
 
 def _kv(engine: dict[str, int]) -> str:

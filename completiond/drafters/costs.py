@@ -4,32 +4,41 @@ Costs come in steps, so that points are kept, not a formula: between two of them
 each width that is used becomes a point of its own. Knows rows and milliseconds only.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
 MOST_POINTS = 512
 """Widths up to this have points of their own."""
 EACH, ALL = 0.03, 0.1
 """Share of a new time in its own width's cost, and in all costs: a longer text, a busy machine."""
+GUESSED = 512
+"""Rows up to which `rows_within` looks."""
 WILD = 3.0
 """A pass that takes more than so many times what was expected was disturbed: it counts as this."""
 
 
 class Costs:
-    """`measured` are milliseconds by rows, of one width at least."""
+    """`measured` are milliseconds by rows, of one width at least; `fork_ms` is what each branch of
+    a tree beyond the first adds."""
 
-    def __init__(self, measured: Mapping[int, float]) -> None:
+    def __init__(self, measured: Mapping[int, float], fork_ms: float = 0.0) -> None:
         assert measured, "a cost table needs a point"
+        self.fork_ms = fork_ms
         self._points = dict(measured)
         self._rows = sorted(self._points)
         self._drift = 1.0
 
-    def ms(self, rows: int) -> float:
-        """Milliseconds of a pass of `rows`."""
-        return self._drift * self._at(rows)
+    def ms(self, rows: int, forks: int = 0) -> float:
+        """Milliseconds of a pass of `rows` in trees with so many branches beyond their first."""
+        return self._drift * (self._at(rows) + forks * self.fork_ms)
 
-    def observe(self, rows: int, took_ms: float) -> None:
+    def rows_within(self, ms: float) -> int:
+        """Rows of the widest pass that takes no longer than `ms`; 1 at the least."""
+        return bisect_right(range(1, GUESSED + 1), ms, key=self.ms) or 1
+
+    def observe(self, rows: int, took_ms: float, forks: int = 0) -> None:
         """Learn from a pass of `rows` in all, whoever they belonged to."""
+        took_ms -= self._drift * forks * self.fork_ms
         if took_ms <= 0 or rows < 1:
             return
         expected = self._at(rows)

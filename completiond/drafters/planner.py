@@ -6,14 +6,14 @@ sized by `budget` and not cut. Simpler policies stand beside it to be compared w
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from completiond.core import Draft, Step
+from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.chances import Chances
 from completiond.drafters.costs import Costs
-from completiond.drafters.tree import cut, falling
+from completiond.drafters.tree import cut, falling, forks, likeliest, pick
 
 CLIENTS = 64
 """Clients whose experience is kept, the longest idle dropped first."""
@@ -99,18 +99,35 @@ class Planner:
             return draft
         paths = state.chances.of(draft)
         plain = 1 / self.costs.ms(rows)
-        best, width, tokens = plain, 0, 1.0
-        for count, chance in enumerate(sorted(falling(draft.parents, paths), reverse=True), 1):
-            tokens += chance
-            rate = tokens / self.costs.ms(rows + count)
+        whole = cut(draft, paths, len(draft))
+        held = sorted(falling(draft.parents, paths), reverse=True)
+        ways = [(whole, held)]
+        if forks(whole.parents):
+            path = likeliest(whole)  # branches cost more than rows: without them may be better
+            ways.append((pick(whole, path), [held[i] for i in path]))
+        best, chosen, width = plain, NO_DRAFT, 0
+        for tree, chances in ways:
+            rate, count = self._widest(tree, chances, rows)
             if rate > best:
-                best, width = rate, count
+                best, chosen, width = rate, tree, count
         if not state.drafting and best < STARTS * plain:
             width = 0
         state.drafting = width > 0
         if not width:
             state.chances.forget(draft)  # else what lost once would never be tried again
-        return cut(draft, paths, width)
+        return pick(chosen, range(width)) if width else NO_DRAFT
+
+    def _widest(self, tree: Draft, chances: Sequence[float], rows: int) -> tuple[float, int]:
+        """(tokens per millisecond, nodes) of the best beginning of a sorted tree."""
+        best, width, tokens, parents, forked = 0.0, 0, 1.0, set[int](), 0
+        for count, (parent, chance) in enumerate(zip(tree.parents, chances, strict=True), 1):
+            tokens += chance
+            forked += parent in parents
+            parents.add(parent)
+            rate = tokens / self.costs.ms(rows + count, forked)
+            if rate > best:
+                best, width = rate, count
+        return best, width
 
     def observe(self, client: str, step: Step, spent_ms: Mapping[str, float]) -> None:
         state, tree = self._client(client), step.tree

@@ -80,6 +80,36 @@ def pick(draft: Draft, order: Sequence[int]) -> Draft:
     )
 
 
+def pre_order(draft: Draft) -> Draft:
+    """The same tree branch after branch: each node behind its parent or behind what follows it."""
+    if draft.is_chain:
+        return draft
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(draft.parents):
+        children.setdefault(parent, []).append(node)
+    order: list[int] = []
+    waiting = children[-1][::-1]
+    while waiting:
+        order.append(waiting.pop())
+        waiting += children.get(order[-1], [])[::-1]
+    return pick(draft, order)
+
+
+def likeliest(draft: Draft) -> list[int]:
+    """The nodes of a sorted tree's first path down: of siblings, the first is the likeliest."""
+    path, last = list[int](), -1
+    for node, parent in enumerate(draft.parents):
+        if parent == last:
+            path.append(node)
+            last = node
+    return path
+
+
+def forks(parents: Sequence[int]) -> int:
+    """Nodes whose parent has another child already: the branches of a tree, but for the first."""
+    return len(parents) - len(set(parents))
+
+
 def matched_of(draft: Draft, node: int) -> int:
     return draft.matched[node] if draft.matched else 0
 

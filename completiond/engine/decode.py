@@ -12,6 +12,11 @@ from torch import Tensor
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext, Drafter
+from completiond.drafters.drafting import Drafting
+from completiond.drafters.guarded import Guarded
+from completiond.drafters.planner import Policy
+from completiond.drafters.policies import FixedK
+from completiond.drafters.tree import pre_order
 from completiond.engine.sequence import Sequence
 from completiond.engine.trial import Kept, Plan, Trial
 from completiond.model.attention import Segment
@@ -28,14 +33,31 @@ class Turn(NamedTuple):
 class Decoding:
     """Speculative decoding of packed sequences; the answer is the target's, whatever is drafted."""
 
-    def __init__(self, runner: Runner, drafters: Ids[Drafter], draft_tokens: int) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        drafters: Ids[Drafter],
+        draft_tokens: int,
+        policy: Policy | None = None,
+    ) -> None:
         self.runner = runner
+        self.draft_tokens = draft_tokens
+        self._policy = policy or FixedK(draft_tokens)
         self.drafters = drafters
-        self._draft_tokens = draft_tokens
+
+    @property
+    def drafters(self) -> Ids[Drafter]:
+        return self._drafters
+
+    @drafters.setter
+    def drafters(self, drafters: Ids[Drafter]) -> None:
+        self._drafters = drafters
+        guarded = [Guarded(drafter, self.runner.vocab_size) for drafter in drafters]
+        self.drafting = Drafting(guarded, self._policy)
 
     def step(self, turns: Ids[Turn]) -> list[Step]:
         """One pass over all turns, one Step each."""
-        plans = [self._propose(turn) for turn in turns]
+        plans = self._plans(turns)
         trial = Trial(plans, self.runner.vocab_size, self.runner.kv.device)
         logits, _, rows = self.runner.forward([plan.segment for plan in plans])
         verdicts = trial.judge(logits, rows)
@@ -44,26 +66,35 @@ class Decoding:
         judged = zip(plans, verdicts, logits, strict=True)
         return [self._commit(plan, kept, lines) for plan, kept, lines in judged]
 
-    def _propose(self, turn: Turn) -> Plan:
+    def _plans(self, turns: Ids[Turn]) -> list[Plan]:
+        """Each turn's part, drafted for what the whole pass has by then."""
+        plans: list[Plan] = []
+        rows = sum(min(turn.rows, len(turn.sequence.pending)) for turn in turns)
+        for turn in turns:
+            plans.append(self._plan(turn, rows))
+            rows += len(plans[-1].draft)
+        return plans
+
+    def _plan(self, turn: Turn, rows: int) -> Plan:
         sequence = turn.sequence
         context = sequence.context()
         pending = sequence.pending[: turn.rows]
         if len(pending) < len(sequence.pending):
             segment = Segment(sequence.held, pending)  # a chunk of prefill: no logits yet
             return Plan(sequence, context, pending, NO_DRAFT, segment)
-        # The last token that may still be drawn is the target's own, so drafts leave it room.
-        width = max(self._draft_tokens, sequence.hinted)
-        budget = min(turn.rows - len(pending), width, sequence.left - 1)
-        draft = self._draft(context, budget) if budget > 0 else NO_DRAFT
+        draft = pre_order(self._draft(turn, context, rows))
         return Plan(sequence, context, pending, draft, _segment(sequence, pending, draft))
 
-    def _draft(self, context: DraftContext, budget: int) -> Draft:
-        """The first drafter that has something; later, several feed one tree."""
-        for drafter in self.drafters:
-            draft = drafter.propose(context, budget)
-            if len(draft):
-                return draft
-        return NO_DRAFT
+    def _draft(self, turn: Turn, context: DraftContext, rows: int) -> Draft:
+        """A hint that no policy cuts, in the first pass; otherwise what the drafters agree on."""
+        sequence = turn.sequence
+        # The last token that may still be drawn is the target's own, so drafts leave it room.
+        room = min(turn.rows - len(sequence.pending), sequence.left - 1)
+        if sequence.hinted and room > 0:
+            hint = self.drafting.whole(context, min(room, sequence.hinted))
+            if len(hint):
+                return hint
+        return self.drafting.propose(context, min(room, self.draft_tokens), rows)
 
     def _commit(self, plan: Plan, kept: Kept | None, logits: Tensor) -> Step:
         """Keep what holds; logits [1 + nodes, V] of the last token kept and of each node."""
@@ -79,12 +110,12 @@ class Decoding:
         sequence.ids.extend(ids)
         accepted = _count(draft, nodes)
         drafted = _count(draft, range(len(draft)))
-        step = Step(tuple(ids), n + len(draft), drafted, accepted, reason)
+        rows = n + len(draft)
+        step = Step(tuple(ids), rows, drafted, accepted, reason, draft, kept.drawn)
         if sequence.job.scored:
-            rows = [0, *(node + 1 for node in kept.nodes)][: len(ids)]
-            step = replace(step, logprob=_logprob(logits[rows], ids))
-        for drafter in self.drafters:
-            drafter.observe(plan.context, step)
+            lines_of = [0, *(node + 1 for node in kept.nodes)][: len(ids)]
+            step = replace(step, logprob=_logprob(logits[lines_of], ids))
+        self.drafting.observe(plan.context, step)
         return step
 
 

@@ -52,6 +52,8 @@ class Engine(Protocol):
     def cancel(self, run: Run, reason: CancelReason, grace_s: float = 0.0) -> None: ...
     def revive(self, run: Run) -> None: ...
     def demote(self, run: Run) -> None: ...
+    def read(self, client: str, document: str, text: str) -> None: ...
+    def forget(self, client: str) -> None: ...
     async def stats(self) -> dict[str, Any]: ...
     async def stop(self, drain: bool) -> None: ...
 
@@ -100,6 +102,16 @@ class Desk(ABC):
         """Nobody waits for it: it goes on when nobody else asks, as if it had been begun ahead."""
         if not run.over:
             self._send([packing.DEMOTE, run.job.id])
+
+    def read(self, client: str, document: str, text: str) -> None:
+        """Drafts for this client may come from `text` too; read when there is time for it."""
+        if self.state == "ready":
+            self._send([packing.READ, client, document, text])
+
+    def forget(self, client: str) -> None:
+        """Nothing of what the client's texts said is kept."""
+        if self.state == "ready":
+            self._send([packing.FORGET, client])
 
     async def stats(self) -> dict[str, Any]:
         """The engine's counters; empty if it is not ready or in a pass that does not end."""

@@ -6,14 +6,16 @@ The composition root of what computes. Knows no jobs and no text.
 import logging
 import os
 import time
+from collections.abc import Callable, Sequence
 
 import torch
 
 from completiond.config import Config
-from completiond.drafters.base import Drafter
-from completiond.drafters.lookup import Lookup
-from completiond.drafters.recycled import Recycled
+from completiond.drafters.costs import Costs
 from completiond.drafters.small_model import SmallModel
+from completiond.drafters.suffix import Suffix
+from completiond.drafters.tree import forks
+from completiond.engine import speculation
 from completiond.engine.decode import Decoding
 from completiond.engine.fit import DRAFT_SHARE, Needs, fit
 from completiond.engine.model_core import ModelCore
@@ -34,8 +36,17 @@ log = logging.getLogger(__name__)
 
 TRIAL = "a trial at start"
 """Name of the slot in which passes are timed."""
-TRIAL_ROWS = (1, 32)
-"""Widths of the passes that are timed at start, for the first guess of a pass's rows."""
+TRIAL_ROWS = (1, 2, 4, 8, 16, 32)
+"""Widths of the passes that are timed, once on a processor: the planner's first cost table."""
+KNOWN_ROWS = (1, 32)
+"""Those that are timed at each start, with one of the others where they are remembered."""
+CROOKED = 1.3
+"""A width may lie so far over the line between the first and the last, which are timed at every
+start: beyond, something else used the machine, and a cost that is taken too high is never tried."""
+DEAREST_FORK = 0.1
+"""The same of a branch, as a part of a pass of one row."""
+FORKED = [-1, 0, 1, 2, 1, 1, 0, 0]
+"""Eight rows as a tree of five branches, timed against a chain: what a branch costs."""
 SHORT_MS = 55.0
 """A pass that nobody notices who waits for a cancel."""
 LARGE_PASS = 2.5
@@ -46,30 +57,42 @@ GRAPH_BYTES = 24 << 20
 """A recorded pass: its nodes and its logits; what it computes on the way, all of them share."""
 
 
-def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None) -> ModelCore:
-    """Load the target and, where one is given and fits, the draft.
+def load_core(
+    config: Config,
+    files: ModelFiles,
+    draft: ModelFiles | None = None,
+    suffix: Callable[[], Suffix] | None = None,
+) -> ModelCore:
+    """Load the target and, where one is given and fits, the draft. `suffix` gives the drafter that
+    is fed with the client's texts, once the weights are there.
 
     Raises ModelError or DeviceError.
     """
     torch.set_num_threads(thread_count(config.engine.threads))
     device = choose_device(config.engine.device)
-    small = draft if config.engine.speculation in ("auto", "small_model") else None
+    names = speculation.wanted(config.engine.speculation)
+    small = draft if "small_model" in names else None
     fitted = fit(needs(config, files, small, device))
     for note in fitted.notes:
         log.warning("%s", note)
     runner = _runner(config, files, device)
     cache = runner.cache(fitted.kv)
-    drafters = _drafters(config, files, small if fitted.draft else None, device, fitted.kv)
+    draws = _small(config, files, small, device, fitted.kv) if small and fitted.draft else None
+    corpus = suffix() if suffix and "suffix" in names else None
+    drafters = speculation.drafters(names, runner, cache, suffix=corpus, small=draws)
     return_free_memory()
-    trial, threads = _timed(config, files.name, runner, cache)
-    target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * trial[1])
+    costs, threads = _timed(config, files.name, runner, cache)
+    target_ms = config.engine.pass_ms or max(SHORT_MS, LARGE_PASS * costs.ms(1))
+    tokens = config.engine.draft_tokens
+    policy = speculation.policy_of(config.engine.policy, costs, tokens)
     return ModelCore(
-        Decoding(runner, drafters, config.engine.draft_tokens),
+        Decoding(runner, drafters, tokens, policy),
         cache,
-        PassSize(target_ms, first_guess(trial, target_ms)),
+        PassSize(target_ms, costs.rows_within(target_ms)),
+        costs=costs,
         threads=threads,
         context=min(config.model.context, files.context),
-        draft_rows=config.engine.draft_tokens + 1,
+        draft_rows=tokens + 1,
         facts={
             "model": files.name,
             "draft": draft.name if draft and fitted.draft else "",
@@ -77,7 +100,9 @@ def load_core(config: Config, files: ModelFiles, draft: ModelFiles | None = None
             "kernel": runner.decoder.kernel,
             "threads": thread_count(config.engine.threads),
             "drafters": [d.name for d in drafters],
-            "pass_ms": {str(rows): round(ms, 1) for rows, ms in trial.items()},
+            "policy": policy.name,
+            "pass_ms": {str(rows): round(costs.ms(rows), 1) for rows in TRIAL_ROWS},
+            "fork_ms": round(costs.fork_ms, 2),
             "notes": list(fitted.notes),
         },
     )
@@ -107,39 +132,56 @@ def _size(files: ModelFiles, device: torch.device, kernel: Kernel) -> Size:
         return size_of(files.directory, on_cpu=device.type == "cpu", kernel=kernel)
 
 
-def _drafters(
-    config: Config, files: ModelFiles, draft: ModelFiles | None, device: torch.device, kv: int
-) -> list[Drafter]:
-    found: list[Drafter] = []
-    if config.engine.speculation in ("auto", "lookup"):
-        found += [Recycled(), Lookup()]
-    if draft is not None:
-        vocabulary.same_vocabulary(
-            files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
-        )
-        found.append(SmallModel(_runner(config, draft, device), kv // DRAFT_SHARE))
-    return found
+def _small(
+    config: Config, files: ModelFiles, draft: ModelFiles, device: torch.device, kv: int
+) -> SmallModel:
+    vocabulary.same_vocabulary(
+        files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
+    )
+    return SmallModel(_runner(config, draft, device), kv // DRAFT_SHARE)
 
 
 def _timed(
     config: Config, name: str, runner: Runner, cache: KVCache
-) -> tuple[dict[int, float], Threads | None]:
-    """Milliseconds of passes by rows, and who chooses the threads; on a GPU nobody does."""
+) -> tuple[Costs, Threads | None]:
+    """What passes cost, and who chooses the threads; on a GPU nobody does."""
     if runner.kv.device.type != "cpu":
-        return time_passes(runner, cache), None
+        return Costs(time_passes(runner, cache)), None
     most = thread_count(config.engine.threads)
-    known = Measured("passes")
+    known = Measured("pass_costs")
     thing = f"{name} {runner.decoder.kernel} {most} of {len(os.sched_getaffinity(0))}"
-    best = {int(rows): ms for rows, ms in known.get(thing).items() if rows.isdigit()}
-    if set(best) != set(TRIAL_ROWS) and most > 1:
+    held = known.get(thing)
+    fork_ms = held.pop("fork", 0.0)
+    best = {int(rows): ms for rows, ms in held.items() if rows.isdigit()}
+    new = set(best) != set(TRIAL_ROWS)
+    if most > 1 and not best.keys() >= set(KNOWN_ROWS):
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.
         with one_thread():
-            best = time_passes(runner, cache)
-    trial = time_passes(runner, cache)
+            best = time_passes(runner, cache, (*KNOWN_ROWS, 1))
+    order = 2 * TRIAL_ROWS if new else (*KNOWN_ROWS, _dearest(best), 1)
+    trial = time_passes(runner, cache, order)
+    if new:
+        fork_ms = time_forks(runner, cache)
     # The best that was ever seen is what a quiet machine does.
-    best = {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
-    known.put(thing, {str(rows): round(ms, 2) for rows, ms in best.items()})
-    return trial, Threads(most, torch.set_num_threads, lambda rows: on_line(best, rows))
+    best |= {rows: min(ms, best.get(rows, ms)) for rows, ms in trial.items()}
+    line = _line(best)
+    best = {rows: min(ms, CROOKED * line.ms(rows)) for rows, ms in best.items()}
+    fork_ms = min(fork_ms, DEAREST_FORK * best[1])
+    known.put(thing, {str(r): round(ms, 2) for r, ms in best.items()} | {"fork": fork_ms})
+    costs = Costs(best, fork_ms)
+    for rows in KNOWN_ROWS:
+        costs.observe(rows, trial[rows])
+    return costs, Threads(most, torch.set_num_threads, Costs(best).ms)
+
+
+def _line(best: dict[int, float]) -> Costs:
+    return Costs({rows: best[rows] for rows in KNOWN_ROWS})
+
+
+def _dearest(best: dict[int, float]) -> int:
+    """The width that is most likely to have been timed on a busy machine: it gets another try."""
+    line = _line(best)
+    return max(set(best) - set(KNOWN_ROWS), key=lambda rows: best[rows] / line.ms(rows))
 
 
 def thread_count(wanted: int) -> int:
@@ -148,33 +190,39 @@ def thread_count(wanted: int) -> int:
     return min(wanted, cores) if wanted else cores
 
 
-def time_passes(runner: Runner, cache: KVCache) -> dict[int, float]:
-    """Milliseconds of a pass by rows, after one that warms up."""
-    slot = cache.acquire(TRIAL, max(TRIAL_ROWS))
-    runner.forward([Segment(slot, [0] * max(TRIAL_ROWS))])
+def time_passes(
+    runner: Runner, cache: KVCache, widths: Sequence[int] = 2 * TRIAL_ROWS
+) -> dict[int, float]:
+    """Milliseconds of a pass by rows, after one that warms up. On a GPU a shape's first pass is
+    recorded, so that a width must come twice."""
+    slot = cache.acquire(TRIAL, max(widths))
+    runner.forward([Segment(slot, [0] * max(widths))])
     best: dict[int, float] = {}
-    for rows in (*TRIAL_ROWS, min(TRIAL_ROWS)):
-        started = time.perf_counter()
-        runner.forward([Segment(slot, [0] * rows, None, (rows - 1,))])
-        runner.finish()
-        took = (time.perf_counter() - started) * 1000
+    for rows in widths:
+        took = _took_ms(runner, Segment(slot, [0] * rows, None, (rows - 1,)))
         best[rows] = min(took, best.get(rows, took))
     slot.release()
     cache.forget(TRIAL)
     return best
 
 
-def on_line(trial: dict[int, float], rows: int) -> float:
-    """Milliseconds for `rows`, on the line through the two widths that were timed."""
-    (few, low), (many, high) = sorted(trial.items())
-    return low + max(0.0, high - low) * (rows - few) / (many - few)
+def time_forks(runner: Runner, cache: KVCache) -> float:
+    """Milliseconds that a branch beyond the first adds to a pass: the least of some pairs."""
+    rows = len(FORKED)
+    slot = cache.acquire(TRIAL, rows)
+    chain, tree = (Segment(slot, [0] * rows, parents, (0,)) for parents in (None, FORKED))
+    pairs = [(_took_ms(runner, tree), _took_ms(runner, chain)) for _ in range(3)]
+    slot.release()
+    cache.forget(TRIAL)
+    forked, plain = min(tree for tree, _ in pairs), min(chain for _, chain in pairs)
+    return float(round(max(0.0, forked - plain) / forks(FORKED), 3))
 
 
-def first_guess(trial: dict[int, float], target_ms: float) -> int:
-    """Rows that should fit `target_ms`, on the line through the two widths that were timed."""
-    (few, low), (many, high) = sorted(trial.items())
-    slope = max(1e-3, (high - low) / (many - few))
-    return int(few + (target_ms - low) / slope)
+def _took_ms(runner: Runner, segment: Segment) -> float:
+    started = time.perf_counter()
+    runner.forward([segment])
+    runner.finish()
+    return (time.perf_counter() - started) * 1000
 
 
 def _runner(config: Config, files: ModelFiles, device: torch.device) -> Runner:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from completiond.core import CancelToken, Step
+from completiond.drafters.costs import Costs
+from completiond.drafters.tree import forks
 from completiond.engine import scheduler
 from completiond.engine.decode import Decoding, Turn
 from completiond.engine.job import Done, Event, Failed, Job, Progress, Rules
@@ -30,6 +32,7 @@ class ModelCore:
         context: int,
         threads: Threads | None = None,
         draft_rows: int = 8,
+        costs: Costs | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         self.decoding = decoding
@@ -38,12 +41,15 @@ class ModelCore:
         self._context = context
         self._threads = threads
         self._draft_rows = draft_rows
+        self._costs = costs
         self._facts = dict(facts or {})
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self._counts = dict.fromkeys(
             ("runs", "passes", "rows", "tokens", "cancelled", "tokens_after_cancel", "failed"), 0
         )
+        self._drafted: Counter[str] = Counter()
+        self._accepted: Counter[str] = Counter()
         self._longest_ms = 0.0
         self._served: dict[str, int] = {}  # the pass in which a client last had prefill rows
 
@@ -65,6 +71,9 @@ class ModelCore:
             "pass_rows": self.size.rows,
             "threads_now": self._threads.count if self._threads else 0,
             "longest_pass_ms": round(self._longest_ms, 1),
+            "drafted": dict(self._drafted),
+            "accepted": dict(self._accepted),
+            "draft_ms": round(self.decoding.drafting.spent_ms, 1),
         }
 
     def admit(self, job: Job, rules: Rules, cancel: CancelToken) -> None:
@@ -153,26 +162,38 @@ class ModelCore:
         return [self._finish(s, "abandoned", now) for s in among if s.ahead]
 
     def _pass(self, turns: list[Turn]) -> list[Event]:
-        started = time.monotonic()
+        started, drafting = time.monotonic(), self.decoding.drafting
+        drafted_ms = drafting.spent_ms
         try:
             steps = self.decoding.step(turns)
         except (MemoryError, RuntimeError, CompletiondError) as exc:  # OutOfMemoryError is one
             return self._fail_pass(turns, exc)
         now = time.monotonic()
-        self._account(turns, steps, (now - started) * 1000)
+        took_ms = (now - started) * 1000
+        self._learn(steps, took_ms, took_ms - (drafting.spent_ms - drafted_ms))
+        self._account(turns, steps)
         events: list[Event] = []
         for turn, step in zip(turns, steps, strict=True):
             events += self._report(turn.sequence, step, now)
         return events
 
-    def _account(self, turns: list[Turn], steps: list[Step], took_ms: float) -> None:
+    def _learn(self, steps: list[Step], took_ms: float, forward_ms: float) -> None:
+        """What a pass of so many rows takes: with its drafting, and the model's part alone."""
         rows = sum(step.rows for step in steps)
-        self._counts["passes"] += 1
-        self._counts["rows"] += rows
         self._longest_ms = max(self._longest_ms, took_ms)
         self.size.observe(rows, took_ms)
         if self._threads is not None:
-            self._threads.observe(rows, took_ms)
+            self._threads.observe(rows, forward_ms)
+        if self._costs is not None:
+            forked = sum(forks(step.tree.parents) for step in steps)
+            self._costs.observe(rows, forward_ms, forked)
+
+    def _account(self, turns: list[Turn], steps: list[Step]) -> None:
+        self._counts["passes"] += 1
+        self._counts["rows"] += sum(step.rows for step in steps)
+        for step in steps:
+            self._drafted.update(step.drafted)
+            self._accepted.update(step.accepted)
         for sequence in self._running:
             sequence.waited += 1
         for sequence, _ in turns:

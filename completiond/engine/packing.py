@@ -5,6 +5,7 @@ themselves.
 
     front → engine   START [dict]  SUBMIT [job]  CANCEL [id, reason, grace_s]  REVIVE [id]
                      DEMOTE [id]  STATS [nonce]  STOP []
+                     READ [client, document, text]  FORGET [client]
     engine → front   READY [info]  REFUSED [code, sentence]  EVENTS [[event, …]]  STATS [nonce, {}]
 """
 
@@ -19,7 +20,8 @@ from completiond.core import Outcome, Prompt, Sampling, Segment
 from completiond.engine.job import Done, Event, Failed, Job, Progress
 
 START, SUBMIT, CANCEL, REVIVE, DEMOTE = "start", "submit", "cancel", "revive", "demote"
-STATS, STOP, READY, REFUSED, EVENTS = "stats", "stop", "ready", "refused", "events"
+STATS, STOP, READ, FORGET = "stats", "stop", "read", "forget"
+READY, REFUSED, EVENTS = "ready", "refused", "events"
 
 MAX_UNREAD = 64 << 20
 """Bytes that one side may have in hand without a whole message: far over any prompt or answer."""

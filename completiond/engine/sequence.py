@@ -74,6 +74,8 @@ class Sequence:
             mask=self.rules.mask,
             hint=job.hint,
             astray=job.astray,
+            stop_ids=job.stop.get("stop_ids", ()),
+            healed=job.prompt.healed,
         )
 
     def ended(self, now: float) -> str | None:

@@ -30,10 +30,14 @@ class Plan(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Draft nodes that hold, top down, and the target's own token behind them."""
+    """Draft nodes that hold, top down, and the target's own token behind them.
+
+    `drawn` is what the target says behind the root and each node; rejection sampling has none.
+    """
 
     nodes: list[int]
     token: int
+    drawn: tuple[int, ...] = ()
 
 
 class Trial:
@@ -101,7 +105,7 @@ class Matching:
         for draft in self._drafts:
             drawn, holds = numbers[row : row + len(draft) + 1], numbers[node : node + len(draft)]
             nodes = [i for i, held in enumerate(holds) if held]
-            kept.append(Kept(nodes, drawn[nodes[-1] + 1 if nodes else 0]))
+            kept.append(Kept(nodes, drawn[nodes[-1] + 1 if nodes else 0], tuple(drawn)))
             row, node = row + len(draft) + 1, node + len(draft)
         return kept
 

@@ -9,16 +9,22 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from completiond.core import CancelToken
+from completiond.drafters.reading import Reading
 from completiond.engine import packing
 from completiond.engine.job import Core, Event, Failed, Job, Progress, Rules
 from completiond.errors import CompletiondError, EngineError
 
+READ_EVERY = 16
+"""Passes between two slices of reading while there is something to compute."""
+
 
 class Loaded(NamedTuple):
-    """What an entry point hands to the worker: the engine, and how to make rules from data."""
+    """What an entry point hands to the worker: the engine, how to make rules from data, and what
+    reads the texts of clients, if the engine drafts from any."""
 
     core: Core
     rules: Callable[[Job], Rules]
+    reading: Reading | None = None
 
 
 class Worker:
@@ -55,7 +61,7 @@ class Worker:
     def run(self, load: Callable[[], Loaded]) -> bool:
         """Load, then serve until a STOP. False if there is nothing to serve: the front was told."""
         try:
-            core, rules = load()
+            loaded = load()
         except CompletiondError as exc:
             self._send([packing.REFUSED, exc.code, str(exc)])
             return False
@@ -64,28 +70,40 @@ class Worker:
             text = f"The model cannot be loaded ({type(exc).__name__}: {exc}); please report this."
             self._send([packing.REFUSED, EngineError.code, text])
             raise
+        core, passes = loaded.core, 0
         self._send([packing.READY, core.info()])
-        while self._take(core, rules):
-            self._tell(core.step())
+        while self._take(loaded):
+            if core.busy:
+                self._tell(core.step())
+                passes += 1
+            if loaded.reading is not None and (not core.busy or passes % READ_EVERY == 0):
+                loaded.reading.slice()
         return True
 
-    def _take(self, core: Core, rules: Callable[[Job], Rules]) -> bool:
-        """Everything that has arrived; waits only if the core has nothing to do. False: stop."""
+    def _take(self, loaded: Loaded) -> bool:
+        """Everything that has arrived; waits only if there is nothing to do. False: stop."""
+        core, reading = loaded.core, loaded.reading
         while True:
+            busy = core.busy or (reading is not None and reading.busy)
             try:
-                message = self._inbox.get(block=not core.busy)
+                message = self._inbox.get(block=not busy)
             except Empty:
                 return True
-            if message[0] == packing.STOP:
-                return False
-            if message[0] == packing.SUBMIT:
-                self._admit(core, rules, packing.unpack_job(message[1]))
-            elif message[0] == packing.STATS:
-                self._send([packing.STATS, message[1], core.stats()])
+            match message:
+                case [packing.STOP]:
+                    return False
+                case [packing.SUBMIT, job]:
+                    self._admit(loaded, packing.unpack_job(job))
+                case [packing.STATS, nonce]:
+                    self._send([packing.STATS, nonce, core.stats()])
+                case [packing.READ, client, document, text] if reading is not None:
+                    reading.put(client, document, text)
+                case [packing.FORGET, client] if reading is not None:
+                    reading.forget(client)
 
-    def _admit(self, core: Core, rules: Callable[[Job], Rules], job: Job) -> None:
+    def _admit(self, loaded: Loaded, job: Job) -> None:
         try:
-            core.admit(job, rules(job), self._tokens[job.id])
+            loaded.core.admit(job, loaded.rules(job), self._tokens[job.id])
         except CompletiondError as exc:
             self._tell([Failed(job.id, exc.code, str(exc))])
 

@@ -93,9 +93,10 @@ class BlockSlot(Slot):
         return [blocks[i // BLOCK] * BLOCK + i % BLOCK for i in range(start, end)]
 
     def write(
-        self, layer: int, k: Tensor, v: Tensor, columns: int | None = None
+        self, layer: int, k: Tensor, v: Tensor, columns: int | None = None, at: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        start, end = len(self.ids), len(self.ids) + k.shape[1]
+        start = len(self.ids) if at is None else at
+        end = start + k.shape[1]
         stored = self._pool.kv[layer]
         index = self._index(self.places(start, end))
         stored[0, index] = k.transpose(0, 1)

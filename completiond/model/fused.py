@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,12 @@ class FusedDecoder:
         self._frequencies = 1.0 / shape.theta**powers
         self._eps = torch.tensor(shape.eps)
         read.let_go()
+
+    def first(self, layers: int) -> "FusedDecoder":
+        """The same weights, of which a pass runs the first layers and the head alone."""
+        part = copy(self)
+        part._layers, part.layers = self._layers[:layers], layers
+        return part
 
     def __call__(
         self, ids: Tensor, positions: Tensor, pack: Pack, rows: Tensor, want: Sequence[int]

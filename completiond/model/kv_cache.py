@@ -40,8 +40,7 @@ def stepped(tokens: int, step: int) -> int:
     return -(-tokens // step) * step
 
 
-_Opened = tuple[tuple[int, int, int], list[tuple[Tensor, ...]]]
-_CLOSED: _Opened = ((-1, -1, -1), [])
+_Views = list[tuple[Tensor, ...]]
 
 
 class Slot:
@@ -55,7 +54,7 @@ class Slot:
         self.reserved = 0  # tokens that a running job may still store here; 0: idle
         self.idle_since = 0  # nanoseconds of the monotonic clock
         self._keys, self._values = self._empty()
-        self._opened = _CLOSED
+        self._opened: dict[tuple[int, int, int], _Views] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,40 +85,43 @@ class Slot:
             keys[..., : len(self.ids)] = self._keys[..., : len(self.ids)]
             values[:, :, : len(self.ids)] = self._values[:, :, : len(self.ids)]
             self._keys, self._values = keys, values
-            self._opened = _CLOSED
+            self._opened.clear()
 
     def write(
-        self, layer: int, k: Tensor, v: Tensor, columns: int | None = None
+        self, layer: int, k: Tensor, v: Tensor, columns: int | None = None, at: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Store k, v [heads, n, width] behind the length, in the cache's own type.
+        """Store k, v [heads, n, width] behind the length, or from `at` on, in the cache's own type.
 
-        What the layer has now: keys [heads, width, L+n], values [heads, L+n, width]. With
-        `columns`, that many instead, within the capacity: what lies behind L+n is finite.
+        What the layer has now: keys [heads, width, at+n], values [heads, at+n, width]. With
+        `columns`, that many instead, within the capacity: what lies behind at+n is finite.
         """
-        start, end = len(self.ids), len(self.ids) + k.shape[1]
+        start = len(self.ids) if at is None else at
+        end = start + k.shape[1]
         into_keys, into_values, keys, values = self._views(start, end, columns or end)[layer]
         into_keys.copy_(k.transpose(1, 2))
         into_values.copy_(v)
         return keys, values
 
-    def _views(self, start: int, end: int, seen: int) -> list[tuple[Tensor, ...]]:
+    def _views(self, start: int, end: int, seen: int) -> _Views:
         """By layer: where keys and values of [start, end) go, and those of [0, seen)."""
-        if self._opened[0] != (start, end, seen):  # once a pass: a view costs as much as a copy
+        views = self._opened.get((start, end, seen))
+        if views is None:  # once a pass: a view costs as much as a copy
             parts = (
                 self._keys[..., start:end],
                 self._values[:, :, start:end],
                 self._keys[..., :seen],
                 self._values[:, :, :seen],
             )
-            layers = list(zip(*(part.unbind(0) for part in parts), strict=True))
-            self._opened = ((start, end, seen), layers)
-        return self._opened[1]
+            views = list(zip(*(part.unbind(0) for part in parts), strict=True))
+            self._opened[start, end, seen] = views
+        return views
 
     def keep(self, ids: Sequence[int], rows: Sequence[int]) -> None:
         """Commit `ids`, which the last pass stored at `rows` (offsets behind the old length)."""
         if list(rows) != list(range(len(rows))):
             self._gather([len(self.ids) + row for row in rows])
         self.ids.extend(ids)
+        self._opened.clear()
 
     def rewind(self, ids: Sequence[int]) -> int:
         """Roll back to the longest common prefix with `ids`, but short of its last token."""
@@ -209,6 +211,10 @@ class KVCache:
             slot = self._slots[name] = self.storage.slot()
         slot.reserved = tokens
         return slot
+
+    def peek(self, name: str) -> Slot | None:
+        """The slot of `name`, as it is."""
+        return self._slots.get(name)
 
     def held(self, name: str) -> bool:
         slot = self._slots.get(name)

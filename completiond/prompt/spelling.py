@@ -7,6 +7,7 @@ is damaged, old or cannot be written costs that second at the next start, nothin
 import os
 import zlib
 from array import array
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import msgpack
 from completiond.config import cache_dir
 from completiond.prompt.tokenizer import AnyTokenizer, Tokenizer
 
-VERSION = 1
+VERSION = 2
 """Counts the ways in which tokens were spelt; files of another one are made anew."""
 
 
@@ -25,6 +26,7 @@ class Spelling(NamedTuple):
 
     every: list[bytes]
     order: "array[int]"
+    control: frozenset[int] = frozenset()
 
     @property
     def vocab_size(self) -> int:
@@ -35,15 +37,17 @@ class Spelling(NamedTuple):
         return self.every[token] if 0 <= token < len(self.every) else b""
 
 
-def in_order(every: list[bytes]) -> Spelling:
-    """From the bytes of each id."""
+def in_order(every: list[bytes], control: Iterable[int] = ()) -> Spelling:
+    """From the bytes of each id, and the ids that are control tokens."""
     spoken = (i for i in range(len(every)) if every[i])
-    return Spelling(every, array("i", sorted(spoken, key=every.__getitem__)))
+    order = array("i", sorted(spoken, key=every.__getitem__))
+    return Spelling(every, order, frozenset(control))
 
 
 def spell(tokenizer: AnyTokenizer) -> Spelling:
     """From a tokenizer that was read."""
-    return in_order([tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)])
+    every = [tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)]
+    return in_order(every, tokenizer.control)
 
 
 def spelling_of(directory: Path, name: str) -> Spelling:
@@ -73,13 +77,13 @@ def _read(kept: Path, stamp: list[int]) -> Spelling | None:
         found: Any = msgpack.unpackb(kept.read_bytes())
         made, check, spelled = found
         if stamp and made == stamp and check == zlib.crc32(spelled):
-            every, order = msgpack.unpackb(spelled)
-            return Spelling(every, array("i", order))
+            every, order, control = msgpack.unpackb(spelled)
+            return Spelling(every, array("i", order), frozenset(control))
     return None
 
 
 def _write(kept: Path, stamp: list[int], spelling: Spelling) -> None:
-    spelled = msgpack.packb([spelling.every, spelling.order.tobytes()])
+    spelled = msgpack.packb([spelling.every, spelling.order.tobytes(), sorted(spelling.control)])
     part = kept.with_name(f"{kept.name}.{os.getpid()}")
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
 from completiond.drafters.drafting import OPEN, Drafting
 from completiond.drafters.policies import FixedK
+from completiond.drafters.recycled import Recycled
 from completiond.drafters.tree import cut
 
 CONTEXT = DraftContext("b", "c", [1, 2, 3], 3)
@@ -89,3 +90,18 @@ def test_passes_that_failed_leave_nothing_behind() -> None:
     for number in range(3 * OPEN):
         drafting.propose(DraftContext(str(number), "c", [1], 1), 4, 1)
     assert len(drafting._spent) == OPEN
+
+
+def test_a_hint_is_verified_whole_whatever_the_policy_says() -> None:
+    """An unchanged continuation takes one pass, also where drafts seldom hold."""
+    context = DraftContext("b", "c", [1, 2, 3], 3, hint=tuple(range(40)))
+    drafting = Drafting([Says("n", Draft.chain([9], "n")), Recycled()], FixedK(0))
+    assert drafting.propose(context, 8, 1) == NO_DRAFT
+    assert drafting.whole(context, 30).ids == tuple(range(30))
+    assert Drafting([Says("n", Draft.chain([9], "n"))], FixedK(4)).whole(context, 30) == NO_DRAFT
+
+
+def test_what_drafting_took_is_told() -> None:
+    drafting = Drafting([Says("a", NO_DRAFT)], FixedK(2))
+    drafting.propose(CONTEXT, 4, 1)
+    assert 0 < drafting.spent_ms < 1000

@@ -47,6 +47,29 @@ def test_costs_are_what_was_measured_and_a_line_between() -> None:
     assert Costs({1: 10, 2: 12}).ms(4) == 16
 
 
+def test_the_widest_pass_within_a_time_is_found() -> None:
+    costs = Costs({1: 10, 32: 41})
+    assert [costs.rows_within(ms) for ms in (5, 10, 20, 41, 1e9)] == [1, 1, 11, 32, 512]
+
+
+def test_a_branch_costs_what_was_measured_for_one() -> None:
+    costs = Costs({1: 10, 8: 12}, fork_ms=2.0)
+    assert costs.ms(8, 3) == 18
+    for _ in range(50):
+        costs.observe(8, 18, 3)
+    assert costs.ms(8) == pytest.approx(12) and costs.ms(1) == pytest.approx(10)
+
+
+def test_a_tree_is_verified_where_branches_are_cheap_and_its_best_path_where_they_are_dear() -> (
+    None
+):
+    tree = Draft((1, 2, 3, 4), (-1, -1, 0, 1), (0.5, 0.4, 0.4, 0.3), ("s",) * 4)
+    flat = {1: 20.0, 32: 20.5}
+    assert len(Planner(Costs(flat)).choose("c", tree, 1)) == 4
+    path = Planner(Costs(flat, fork_ms=20.0)).choose("c", tree, 1)
+    assert path.ids == (1, 3) and path.is_chain
+
+
 def test_a_step_that_was_not_measured_is_learned() -> None:
     costs = Costs({1: 35, 32: 150})
     for _ in range(200):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from completiond.core import NO_DRAFT, Draft
 from completiond.drafters.guarded import is_tree
-from completiond.drafters.tree import Tried, cut, depths, merge, tried
+from completiond.drafters.tree import Tried, cut, depths, forks, merge, pre_order, tried
 
 Path = tuple[int, ...]
 
@@ -110,3 +110,15 @@ def committed(draft: Draft, answer: list[int]) -> int:
     """Tokens that one pass commits: those kept and the target's own behind them, to the end."""
     kept = sum(node.kept for node in tried(draft, answer))
     return min(kept + 1, len(answer))
+
+
+@given(st.lists(st.integers(-1, 20), max_size=20))
+def test_pre_order_keeps_every_path_and_puts_branches_behind_one_another(raw: list[int]) -> None:
+    parents = tuple(min(p, i - 1) for i, p in enumerate(raw))
+    n = len(parents)
+    tree = Draft(tuple(range(n)), parents, (0.5,) * n, ("s",) * n)
+    ordered = pre_order(tree)
+    assert sorted(paths(ordered)) == sorted(paths(tree))
+    assert forks(ordered.parents) == forks(parents)
+    ends = sum(1 for i, p in enumerate(ordered.parents) if i and p != i - 1)
+    assert ends == forks(parents), "each fork begins a branch, and nothing else does"

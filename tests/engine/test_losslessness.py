@@ -22,6 +22,7 @@ from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.engine.scheduler import PassSize
 from completiond.model import attention
+from completiond.model.attention import Segment
 from completiond.model.kv_cache import KVCache, Slot
 from completiond.model.runner import Runner
 from completiond.model.sampling import probabilities, process
@@ -322,8 +323,18 @@ def test_the_laws_hold_without_a_bug(runner: Runner) -> None:
     assert laws_hold(runner)
 
 
-def siblings_see_each_other(parents: Sequence[int] | None, n: int) -> torch.Tensor:
-    return torch.ones(n, n, dtype=torch.bool).tril()
+def siblings_see_each_other(self: attention.Pack, segment: Segment) -> list[attention.Piece]:
+    return [attention.Piece(0, len(segment.ids), len(segment.slot))]
+
+
+def a_branch_continues_the_one_before(
+    self: attention.Pack, segment: Segment
+) -> list[attention.Piece]:
+    pieces = REAL_PIECES(self, segment)
+    return [piece._replace(past=len(segment.slot) + piece.start) for piece in pieces]
+
+
+REAL_PIECES = attention.Pack._taken_apart
 
 
 def orphans_are_accepted(ids, before, drawn, above):  # type: ignore[no-untyped-def]
@@ -376,7 +387,8 @@ def noise_by_pass(plan, vocabulary):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
-        (attention, "ancestors", siblings_see_each_other),
+        (attention.Pack, "_taken_apart", siblings_see_each_other),
+        (attention.Pack, "_taken_apart", a_branch_continues_the_one_before),
         (verify, "match", orphans_are_accepted),
         (verify, "match", the_child_s_own_row),
         (Slot, "keep", keep_the_first_rows),

@@ -9,6 +9,7 @@ from completiond.core import CancelToken
 from completiond.engine import packing
 from completiond.engine.job import Done, Failed, Job, Progress, Rules
 from completiond.engine.scripted import Script, ScriptedCore, script_of
+from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine.worker import Loaded, Worker
 from completiond.errors import DeviceError, RequestError
 from tests.engine.fakes import RULES, ids_of, job
@@ -184,3 +185,70 @@ def test_jobs_and_events_survive_the_packing(healed):
     events = [Progress(3, (1, 2)), Done(3, outcome), Failed(3, "device", "No.")]
     stream.feed(packing.pack(packing.pack_events(events)))
     assert [packing.unpack_event(e) for e in next(stream)] == events
+
+
+class Reads:
+    """A reading of two slices for each text."""
+
+    def __init__(self, told: Told) -> None:
+        self.left, self.log, self.told = 0, list[Any](), told
+
+    @property
+    def busy(self) -> bool:
+        return self.left > 0
+
+    def put(self, *text: str) -> None:
+        self.left += 2
+        self.log.append(text)
+
+    def forget(self, client: str) -> None:
+        self.log.append(client)
+
+    def slice(self) -> None:
+        if self.left:
+            self.left -= 1
+            self.log.append("slice")
+            if not self.left:
+                self.told.worker.deliver([packing.STOP])
+
+
+def test_texts_are_read_while_there_is_nothing_to_compute_and_a_job_goes_before_them():
+    told = Told()
+    reads = Reads(told)
+    told.worker.deliver([packing.READ, "me", "f.py", "text"])
+    told.worker.deliver([packing.FORGET, "you"])
+    told.worker.deliver(submit(job(1)))
+    core = ScriptedCore(script_of({"answers": [ids_of("ab\n")]}))
+    passes: list[int] = []
+    step = core.step
+
+    def stepped() -> list[Any]:
+        passes.append(reads.log.count("slice"))
+        return step()
+
+    core.step = stepped  # type: ignore[method-assign]
+    assert told.worker.run(lambda: Loaded(core, rules, reads))  # type: ignore[arg-type]
+    assert reads.log == [("me", "f.py", "text"), "you", "slice", "slice"]
+    assert passes == [0, 0, 0] and len(told.events) == 4
+
+
+async def test_texts_reach_the_reading_of_an_engine_that_is_ready_and_no_other():
+    told = Told()
+    reads = Reads(told)
+    core = ScriptedCore(script_of({"answers": [ids_of("ab\n")]}))
+    engine = ThreadEngine(lambda: Loaded(core, rules, reads))  # type: ignore[arg-type]
+    engine.read("me", "early.py", "nobody is there yet")
+    await engine.start()
+    await engine.ready()
+    engine.read("me", "f.py", "text")
+    engine.forget("me")
+    await engine.submit(job(1)).outcome
+    await engine.stop(drain=True)
+    assert [entry for entry in reads.log if entry != "slice"] == [("me", "f.py", "text"), "me"]
+
+
+def test_a_core_that_drafts_from_no_text_takes_none():
+    told = Told()
+    core = scripted(told)
+    run_until_idle(told, core, [packing.READ, "me", "f.py", "text"], submit(job(1)))
+    assert isinstance(told.events[-1], Done)

@@ -1,5 +1,7 @@
 """Attention of a packed pass equals the textbook's, row by row; masks and positions are exact."""
 
+from copy import copy
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,12 +15,12 @@ WIDTH = 8
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2}
 
 
-def slot_of(n: int, heads: int, dtype: torch.dtype = torch.float64) -> Slot:
+def slot_of(n: int, heads: int, dtype: torch.dtype = torch.float64, width: int = WIDTH) -> Slot:
     """A slot of one layer that holds `n` tokens with random keys and values."""
-    slot = Slot(KVShape(1, heads, WIDTH, dtype, torch.device("cpu")))
+    slot = Slot(KVShape(1, heads, width, dtype, torch.device("cpu")))
     slot.reserve(n)
     if n:
-        slot.write(0, *noise(2, heads, n, WIDTH, dtype=dtype))
+        slot.write(0, *noise(2, heads, n, width, dtype=dtype))
     slot.keep(range(n), range(n))
     return slot
 
@@ -151,3 +153,37 @@ def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
     alone = rows([1] * 40)
     for widths in ([40], [8] * 5, [3, 37], [31, 1, 8], [40, 260], [300]):
         assert torch.equal(rows(widths)[:40], alone)
+
+
+BRANCHING = [-1, 0, 1, 2, 1, 4, 5, 0, 7, 7]
+"""Two rows that are kept in any case, then a tree in pre-order: three branches and their leaves."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 40])
+@pytest.mark.parametrize("past", [0, 61, 510, 700])
+def test_a_row_of_a_tree_is_that_of_plain_decoding_to_the_bit(
+    dtype: torch.dtype, window: int | None, past: int
+) -> None:
+    """Keys and values of the path that is kept then lie where those of plain decoding would."""
+    heads, kv_heads, width, n = 14, 2, 64, len(BRANCHING)
+    slot = slot_of(past, kv_heads, dtype, width)
+    q, k, v = (noise(h, n, width, dtype=torch.float32) for h in (heads, kv_heads, kv_heads))
+    pack = Pack([Segment(slot, [0] * n, BRANCHING)], dtype)
+    out = pack.attend(0, q, k, v, scale=width**-0.5, window=window)
+    for leaf in (3, 6, 8, 9):
+        path = ancestors(BRANCHING, leaf)
+        alone, last = slot_of(past, kv_heads, dtype, width), torch.Tensor()
+        for row in path:
+            parts = (x[:, row : row + 1] for x in (q, k, v))
+            one = Pack([Segment(alone, [0])], dtype)
+            last = one.attend(0, *parts, scale=width**-0.5, window=window)
+            alone.keep([0], [0])
+            assert torch.equal(out[row], last[0])
+        kept = copy(slot)
+        kept.ids = list(slot.ids)
+        kept._keys, kept._values = slot._keys.clone(), slot._values.clone()
+        kept._opened = {}
+        kept.keep([0] * len(path), path)
+        for mine, theirs in zip(kept.keys_values(0), alone.keys_values(0), strict=True):
+            assert torch.equal(mine, theirs)
