@@ -30,8 +30,10 @@ class Options:
     disabled_languages: tuple[str, ...] = ()
     fallback_completion: bool = False
     """Offer an item in the completion popup to an editor that draws no ghost text."""
-    context: bool = False
-    """Send other open documents of the same language."""
+    context: bool = True
+    """Send what other files say: definitions, recent edits, similar code."""
+    context_tokens: int = field(default=1024, metadata={"low": 0, "high": 8192})
+    """About how much of it."""
 
     def wants(self, language: str) -> bool:
         return self.enabled and language not in self.disabled_languages
