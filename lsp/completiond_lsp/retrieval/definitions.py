@@ -46,18 +46,33 @@ def by_lines(text: str, family: str) -> list[Definition]:
     """Definitions by the look of their first lines; they end where the indentation does."""
     lines = text.split("\n")
     found: list[Definition] = []
-    stack: list[tuple[int, str]] = []
+    around: list[tuple[int, int]] = []  # depth and index of the definitions that are open
+    last = 0  # behind the last line that is not blank
     for at, line in enumerate(lines):
-        match = _match(line, family)
-        if match is None or len(found) >= MAX_DEFINITIONS:
+        stripped = line.strip()
+        if not stripped:
             continue
-        depth = len(match["indent"].expandtabs(4))
-        while stack and stack[-1][0] >= depth:
-            stack.pop()
-        owner = stack[-1][1] if stack else ""
-        found.append(Definition(match["name"], at, _end(lines, at, depth), owner))
-        stack.append((depth, match["name"]))
+        depth = _depth(line)
+        while around and (around[-1][0] > depth or (around[-1][0] == depth and _opens(stripped))):
+            _close(found, around.pop()[1], last)
+        last = at + 1
+        match = _match(line, family) if len(found) < MAX_DEFINITIONS else None
+        if match is not None:
+            owner = found[around[-1][1]].name if around else ""
+            around.append((depth, len(found)))
+            found.append(Definition(match["name"], at, at + 1, owner))
+    for _, index in around:
+        _close(found, index, last)
     return found
+
+
+def _opens(stripped: str) -> bool:
+    """Whether a line goes on with something new, as a closer or a lone brace does not."""
+    return stripped[0] not in ")]}{" and stripped != "end"
+
+
+def _close(found: list[Definition], index: int, last: int) -> None:
+    found[index] = found[index]._replace(last=last)
 
 
 def _match(line: str, family: str) -> re.Match[str] | None:
@@ -70,29 +85,13 @@ def _match(line: str, family: str) -> re.Match[str] | None:
     return match if match and first not in _STATEMENTS else None
 
 
-def _end(lines: list[str], first: int, depth: int) -> int:
-    """Behind the last line that belongs to the definition: deeper lines, and one that closes."""
-    last = first + 1
-    for at in range(first + 1, min(len(lines), first + 400)):
-        line = lines[at]
-        stripped = line.strip()
-        if not stripped:
-            continue
-        if _depth(line) > depth:
-            last = at + 1
-        elif stripped[0] in ")]}" or (stripped == "{" and at == first + 1):
-            last = at + 1
-            if stripped[0] == "}":
-                break
-        elif stripped == "end":
-            return at + 1
-        else:
-            break
-    return last
-
-
 def _depth(line: str) -> int:
-    return len(line[: len(line) - len(line.lstrip())].expandtabs(4))
+    blank = len(line) - len(line.lstrip())
+    return len(line[:blank].expandtabs(4)) if "\t" in line[:blank] else blank
+
+
+REACH = 40
+"""Lines of a definition that say how deep its members stand."""
 
 
 def outline(lines: list[str], definition: Definition, most: int) -> str:
@@ -104,9 +103,8 @@ def outline(lines: list[str], definition: Definition, most: int) -> str:
     if len(body) <= most:
         return "\n".join(body)
     base = _depth(body[0])
-    inner = min(
-        (_depth(line) for line in body[1:] if line.strip() and _depth(line) > base), default=0
-    )
+    depths = [_depth(line) for line in body[1:REACH] if line.strip()]
+    inner = min((depth for depth in depths if depth > base), default=0)
     kept: list[str] = []
     quoted = ""  # inside a text of several lines, which may stand at any depth
     for line in body:

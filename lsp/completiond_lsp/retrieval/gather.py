@@ -5,8 +5,10 @@ it reads is given to it, so the same question about the same texts has the same 
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from completiond.core import text_hash
@@ -30,6 +32,7 @@ SHARES: Mapping[Kind, float] = {
 }
 """How much of the budget one kind may take, in the order in which they are served."""
 CHARACTERS_A_TOKEN = 3.2
+LEAST_TOKENS = 24.0
 FILES = 20
 """Open files, and imported ones, that are looked at for similar windows and definitions."""
 SIMILAR = 12
@@ -58,7 +61,7 @@ class NoFiles:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Material:
     """What may be quoted: open texts (the latest used first), files, and where a person was."""
 
@@ -66,13 +69,23 @@ class Material:
     files: Files = field(default_factory=NoFiles)
     past: Past = Past()
 
+    @cached_property
+    def _by_path(self) -> dict[str, Source]:
+        return {source.path: source for source in self.open}
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[str]]:
+        stems: dict[str, list[str]] = defaultdict(list)
+        for path in self._by_path:
+            stems[path.rpartition("/")[2].split(".")[0]].append(path)
+        return stems
+
     def source(self, path: str) -> Source | None:
         """The text of an open buffer before that of its file."""
-        return next((s for s in self.open if s.path == path), None) or self.files.source(path)
+        return self._by_path.get(path) or self.files.source(path)
 
     def named(self, stem: str) -> Sequence[str]:
-        here = [s.path for s in self.open if s.path.rpartition("/")[2].split(".")[0] == stem]
-        return list(dict.fromkeys([*here, *self.files.named(stem)]))
+        return list(dict.fromkeys([*self._by_stem.get(stem, ()), *self.files.named(stem)]))
 
 
 class Gatherer:
@@ -93,29 +106,34 @@ class Gatherer:
         """The best pieces in the order of their kinds; after `within_s` what is found by then."""
         end = time.monotonic() + within_s
         chosen = Chosen(question, tokens)
-        for found in self._found(question, material, end):
+        for found in self._found(question, material, chosen, end):
             chosen.offer(found)
             if time.monotonic() > end:
                 break
         return chosen.pieces
 
-    def _found(self, question: Question, material: Material, end: float) -> Iterator[Piece]:
+    def _found(
+        self, question: Question, material: Material, chosen: "Chosen", end: float
+    ) -> Iterator[Piece]:
         kin = family(question.language, question.path)
         imported = self._imported(question, material, kin)
         others = [s for s in material.open if s.path != question.path]
         same = [s for s in others if family(s.language, s.path) == kin][:FILES]
         near = [*imported, *(s for s in same if s not in imported)]
-        yield from self._names.wanted(question, imported, near, end)
+        for piece in self._names.wanted(question, imported, near, end):
+            yield piece
+            if not chosen.has_room("definition"):
+                break
         for place in material.past.changed:
-            if piece := around(place, material.source, "changed"):
-                yield piece
+            if changed := around(place, material.source, "changed"):
+                yield changed
         for yank in material.past.yanked:
             yield Piece("yanked", yank.path, yank.language, -1, -1, yank.text)
         for found in self._similar.find(question, near[:FILES], SIMILAR):
             yield found.piece
         for place in material.past.visited:
-            if piece := around(place, material.source, "visited"):
-                yield piece
+            if visited := around(place, material.source, "visited"):
+                yield visited
 
     def _imported(self, question: Question, material: Material, kin: str) -> list[Source]:
         found = resolve(imports(question.text, kin), question.path, material.named)[:FILES]
@@ -157,6 +175,10 @@ class Chosen:
         self._left -= cost
         self._shares[piece.kind] -= cost
         return True
+
+    def has_room(self, kind: Kind) -> bool:
+        """Whether another piece of this kind is worth looking for."""
+        return min(self._left, self._shares[kind]) >= LEAST_TOKENS
 
     def _is_shown(self, piece: Piece) -> bool:
         if piece.text in self._question.text and piece.path != self._question.path:

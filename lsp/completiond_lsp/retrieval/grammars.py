@@ -42,6 +42,14 @@ _DEFINES = frozenset(
     preproc_function_def abstract_method_signature method_signature internal_module
     public_field_definition""".split()
 )
+_HOLDS = frozenset(  # what definitions stand in, besides other definitions
+    """block class_body interface_body enum_body object_type declaration_list
+    field_declaration_list decorated_definition export_statement ambient_declaration
+    type_declaration lexical_declaration variable_declaration const_declaration var_declaration
+    var_spec_list linkage_specification preproc_ifdef preproc_if preproc_else declaration
+    field_declaration expression_statement if_statement statement_block annotation_type_body
+    template_declaration enum_body_declarations""".split()
+)
 _FUNCTIONS = frozenset(
     """function_definition function_declaration method_definition method_declaration function_item
     constructor_declaration generator_function_declaration variable_declarator""".split()
@@ -78,16 +86,17 @@ def _load(module: str, function: str) -> Any:
 
 def _walk(node: Any, owner: str, depth: int, found: list[Definition]) -> None:
     for child in node.named_children:
+        kind = child.type
         if len(found) >= MAX_DEFINITIONS:
             return
-        name = _name(child) if child.type in _DEFINES else ""
+        name = _name(child) if kind in _DEFINES else ""
         if name:
             start = node if node.type in ("decorated_definition", "export_statement") else child
             first, last = start.start_point[0], child.end_point[0] + 1
             found.append(Definition(name, first, last, owner))
-        elif child.type in ("assignment", "short_var_declaration") and not owner:
+        elif kind == "assignment" and not owner:
             _assigned(child, found)
-        if depth and child.type not in _FUNCTIONS:
+        if depth and kind not in _FUNCTIONS and (name or kind in _HOLDS):
             _walk(child, name or owner, depth - 1, found)
 
 

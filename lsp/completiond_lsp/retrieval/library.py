@@ -5,7 +5,6 @@ open it is told with each question.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -58,7 +57,7 @@ class Library:
         roots = [uri_path(uri) for uri in folders if urlsplit(uri).scheme == "file"]
         self.workspace = Workspace([root for root in roots if root], warn)
         self._gatherer = Gatherer()
-        self._texts: OrderedDict[str, tuple[int, Source | None]] = OrderedDict()
+        self._texts: dict[str, tuple[int, Source | None]] = {}
         self._allowed: dict[str, bool] = {}
 
     def refresh(self) -> None:
@@ -69,7 +68,9 @@ class Library:
     def answer(self, ask: Ask) -> list[Piece]:
         """The list for the buffer: what is held and still right, and what is new."""
         path = relative_path(ask.here.uri, self._folders)
-        question = Question(path, ask.here.language, clean(ask.here.text), ask.line)
+        here = self._cleaned(ask.here)
+        text = here.text if here is not None else clean(ask.here.text)
+        question = Question(path, ask.here.language, text, ask.line)
         material = Material(self._open(ask), self.workspace, ask.past)
         fresh = self._gatherer.pieces(question, material, tokens=ask.tokens, within_s=WITHIN_S)
         held = [piece for piece in ask.held if self._holds(piece, material, question)]
@@ -101,16 +102,18 @@ class Library:
         return [*map(_notebook, cells.values()), *found]
 
     def _source(self, buffer: Open) -> Source | None:
-        if not self.allows(buffer.uri):
-            return None
-        kept = self._texts.pop(buffer.uri, None)
+        text = self._cleaned(buffer)
+        return text if text is not None and self.allows(buffer.uri) else None
+
+    def _cleaned(self, buffer: Open) -> Source | None:
+        kept = self._texts.get(buffer.uri)
         if kept is None or kept[0] != buffer.version:
             path = relative_path(buffer.uri, self._folders)
             text = code_of(buffer.text) if path.endswith(".ipynb") and _is_json(buffer) else None
             kept = buffer.version, source(path, buffer.language, text or buffer.text)
-        self._texts[buffer.uri] = kept
-        if len(self._texts) > TEXTS:
-            self._texts.popitem(last=False)
+            if len(self._texts) >= TEXTS:
+                self._texts.clear()  # `forget` was not told of some
+            self._texts[buffer.uri] = kept
         return kept[1]
 
     def allows(self, uri: str) -> bool:

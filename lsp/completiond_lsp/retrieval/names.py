@@ -49,11 +49,13 @@ class Names:
         """Pieces that define what the cursor's lines use, the weightiest first."""
         weights = _weights(question)
         own = Source(question.path, question.language, question.text)
-        defined = {d.name for d in self.definitions(own) if not d.owner}
+        kin = family(question.language, question.path)
+        ours = by_lines(own.text, kin)  # it has just been edited: a tree would be built each time
+        defined = {one.name for one in ours if not one.owner}
         found: list[Weighed] = []
         for source in [own, *near]:
             base = 1.0 if source is own or source in imported else FROM_OPEN
-            for one in self.definitions(source):
+            for one in ours if source is own else self.definitions(source):
                 weight = weights.get(one.name, 0.0) * base * (MEMBER if one.owner else 1.0)
                 if weight > LEAST and (source is own or one.name not in defined):
                     found.append(Weighed(weight, source, one))

@@ -6,6 +6,7 @@ Texts have LF as their only line end and no secrets. Lines count from 0.
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from completiond.redaction import is_secret_file, redact
@@ -23,7 +24,7 @@ Kind = Literal["definition", "changed", "yanked", "similar", "visited"]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A file or buffer. `path` is relative to the workspace: it becomes a part of the prompt."""
 
@@ -31,7 +32,7 @@ class Source:
     language: str
     text: str
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         return self.text.split("\n")
 
