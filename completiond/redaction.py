@@ -71,7 +71,7 @@ _KEYWORDS: tuple[str, ...] = (
 )
 _KEYWORDS += ("private_key", "privatekey", "credential", "auth_key", "encryption_key")
 _ASSIGNED = re.compile(
-    r"(?:ord|d|ORD|D)?[sS]?(?![a-z])\w{0,64}[\"'\]]{0,2}\s{0,4}(?::\s?str\s?)?(?:=>|:=|[:=])\s{0,4}"
+    r"(?:ord|d|ORD|D)?[sS]?(?![a-z])\w{0,64}[\"'\]]{0,2}\s{0,4}(?::\s?&?[A-Za-z]\w{0,15}\s?)?(?:=>|:=|[:=])\s{0,4}"
     r"(?:[\"'`](?P<quoted>[^\s\"'`{}()\[\]$<>]{8,256})[\"'`]|(?P<bare>[A-Za-z0-9+/_=-]{20,256})\s*$)",
     re.MULTILINE,
 )

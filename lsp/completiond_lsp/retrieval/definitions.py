@@ -30,6 +30,10 @@ _ASSIGNED = re.compile(
 _TYPED = re.compile(  # int main(void) {  of C and its kin
     rf"^(?P<indent>[ \t]*){_MODIFIERS}[^\W\d][\w:<>,*&\[\]. ]*[\s*&](?P<name>[^\W\d]\w*)\s*\([^;]*$"
 )
+_METHOD = re.compile(  # run(x: number): string {  of JavaScript and its kin
+    rf"^(?P<indent>[ \t]+){_MODIFIERS}(?:get\s+|set\s+)?[*#]?(?P<name>[^\W\d]\w*)"
+    r"(?:<[^>(]*>)?\s*\([^;]*$"
+)
 _STATEMENTS = frozenset("if for while switch return else catch elif with when unless match".split())
 
 
@@ -81,8 +85,14 @@ def _match(line: str, family: str) -> re.Match[str] | None:
     match = _KEYWORD.match(line) or _ASSIGNED.match(line)
     if match is None and family in ("c", "java", "csharp", "dart", "php"):
         match = _TYPED.match(line)
-    first = line.split(None, 1)[0].rstrip("(")
-    return match if match and first not in _STATEMENTS else None
+    if match is None and family == "javascript" and line.rstrip().endswith("{"):
+        match = _METHOD.match(line)
+    return match if match and match["name"] not in _STATEMENTS and not _goes_out(line) else None
+
+
+def _goes_out(line: str) -> bool:
+    """Whether the line begins with a statement, which C's way to define looks like."""
+    return line.split(None, 1)[0].rstrip("(") in _STATEMENTS
 
 
 def _depth(line: str) -> int:
