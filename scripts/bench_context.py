@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from bench_process import anonymous_mib
 
-from completiond_lsp.retrieval.library import Ask, Library, Open
+from completiond_lsp.retrieval.ask import Ask, Open
+from completiond_lsp.retrieval.library import Library
 from completiond_lsp.retrieval.recent import Past, Place
 
 FOLDERS = 400

@@ -6,20 +6,23 @@ A chunk's text travels once; the daemon's answer says which hashes it does not k
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from completiond.protocol.messages import Chunk
 from completiond_lsp.documents import Document
 from completiond_lsp.paths import relative_path
-from completiond_lsp.retrieval.gather import TOKENS, chunks_of
-from completiond_lsp.retrieval.library import Ask, Library, Open
+from completiond_lsp.retrieval.ask import TOKENS, Ask, Open, chunks_of
 from completiond_lsp.retrieval.recent import Recent
 from completiond_lsp.retrieval.sources import Piece
+
+if TYPE_CHECKING:
+    from completiond_lsp.retrieval.library import Library
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -68,7 +71,7 @@ class Context:
         self._recent = Recent()
         self._held: OrderedDict[str, Held] = OrderedDict()
         self._sent: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- what a request takes ---------------------------------------------------------------------
 
@@ -155,39 +158,28 @@ class Context:
         held.timer = None
         held.again = held.busy
         if not held.busy and self._held.get(held.document.uri) is held:
-            held.busy = True
-            self._start(self._renew(held))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="context")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """A search that failed costs the context of one buffer, and nothing else."""
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("No context was found: %s", error, exc_info=error)
-
-    async def _renew(self, held: Held) -> None:
-        loop = asyncio.get_running_loop()
-        try:
+            held.busy, self._loop = True, asyncio.get_running_loop()
             ask = self._ask(held)
-            pieces = await _in_thread(lambda: self._answer(ask, loop))
-        finally:
-            held.busy = False
+            _in_thread(lambda: self._answer(ask), lambda found: self._found(held, found))
+
+    def _found(self, held: Held, pieces: list[Piece] | None) -> None:
+        """A search has ended; one that failed costs the context of one buffer, and nothing else."""
+        held.busy = False
         if held.again:
             self._look(held)
+        elif pieces is not None and not (held.asked and held.timer is not None):
+            held.wait = self.idle_s
+            self._take(held, pieces)
+            self._scan()
+        # Otherwise somebody types again: the timer looks in the next pause.
+
+    def _take(self, held: Held, pieces: list[Piece]) -> None:
+        if pieces == held.pieces:
             return
-        if held.asked and held.timer is not None:
-            return  # somebody types again: the timer looks in the next pause
-        held.wait = self.idle_s
-        if pieces != held.pieces:
-            was = held.chunks
-            held.pieces, held.chunks = pieces, chunks_of(pieces)
-            if held.asked and held.chunks != was:
-                self._changed(held.document)
-        self._scan()
+        was = held.chunks
+        held.pieces, held.chunks = pieces, chunks_of(pieces)
+        if held.asked and held.chunks != was:
+            self._changed(held.document)
 
     def _ask(self, held: Held) -> Ask:
         others = [other for uri, other in reversed(self._held.items()) if other is not held]
@@ -197,29 +189,32 @@ class Context:
 
     # -- in threads -------------------------------------------------------------------------------
 
-    def _answer(self, ask: Ask, loop: asyncio.AbstractEventLoop) -> list[Piece]:
-        def warn(sentence: str) -> None:
-            loop.call_soon_threadsafe(self._warn, sentence)
+    def _answer(self, ask: Ask) -> list[Piece]:
+        from completiond_lsp.retrieval.library import Library  # no start waits for the finders
 
         with self._lock:
             if self._library is None:
-                self._library = Library(self._folders, warn)
+                self._library = Library(self._folders, self._say)
             return self._library.answer(ask)
 
     def _scan(self) -> None:
-        """Look through the workspace if that was long ago; buffers look again when it is done."""
+        """Look through the workspace if that was long ago; after the first time buffers look."""
         now, library = asyncio.get_running_loop().time(), self._library
         if library is None or now - self._scanned < RESCAN_S:
             return
         first, self._scanned = self._scanned < 0, now
+        _in_thread(library.refresh, lambda _: self._look_again() if first else None)
 
-        async def scan() -> None:
-            await _in_thread(library.refresh)
-            for held in list(self._held.values()) if first else ():
-                if held.timer is None:
-                    self._look(held)
+    def _look_again(self) -> None:
+        for held in list(self._held.values()):
+            if held.timer is None:
+                self._look(held)
 
-        self._start(scan())
+    def _say(self, sentence: str) -> None:
+        """Warn, from a thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._warn, sentence)
 
     def _path(self, document: Document) -> str:
         return relative_path(document.uri, self._folders)
@@ -229,25 +224,20 @@ def _open(document: Document) -> Open:
     return Open(document.uri, document.language, document.version, document.text)
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of `work` in a thread that nobody waits for when the program ends."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
+def _in_thread(work: Callable[[], T], done: Callable[[T | None], None]) -> None:
+    """`done` is called on the loop with the result of `work`, or with None if that failed.
 
-    def settle(set_it: Callable[[Any], None], value: Any) -> None:
-        if not result.done():
-            set_it(value)
+    Nobody waits for the thread when the program ends.
+    """
+    loop = asyncio.get_running_loop()
 
     def run() -> None:
+        result = None
         try:
-            value: Any = work()
-            told: Callable[[Any], None] = result.set_result
-        except Exception as exc:  # noqa: BLE001  raised again where it is awaited
-            value, told = exc, result.set_exception
-        try:
-            loop.call_soon_threadsafe(settle, told, value)
-        except RuntimeError:
-            log.debug("The loop has ended before its context was found.")
+            result = work()
+        except Exception:
+            log.exception("No context was found.")
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(done, result)
 
     threading.Thread(target=run, name="context", daemon=True).start()
-    return await result

@@ -257,11 +257,12 @@ async def test_context_comes_in_a_pause_is_computed_then_and_travels_once(tmp_pa
 async def test_no_context_where_it_is_switched_off(tmp_path: Path) -> None:
     async with bridging(tmp_path, lambda _: ["1"], "x = helper(1)\n") as (bridge, daemon):
         bridge.options = Options(context=False)
-        bridge.context.settled_s = 0.0
+        bridge.close(URI)
+        bridge.open(Opened(URI, "python", 1, "x = helper(1)\n"))
         bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, HELPER))
         await bridge.complete(at(0, 4))
-        await asyncio.sleep(0)
-        assert not bridge.context._tasks and daemon.completes[0].context == []
+        assert not any(held.busy or held.timer for held in bridge.context._held.values())
+        assert daemon.completes[0].context == []
 
 
 async def test_keys_never_change_the_context_and_a_jump_only_does_in_a_pause(

@@ -6,13 +6,13 @@ it reads is given to it, so the same question about the same texts has the same 
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from completiond.core import text_hash
 from completiond.protocol.messages import Chunk
+from completiond_lsp.retrieval.ask import TOKENS, chunks_of
 from completiond_lsp.retrieval.imports import imports, resolve
 from completiond_lsp.retrieval.languages import family
 from completiond_lsp.retrieval.names import Names
@@ -21,8 +21,6 @@ from completiond_lsp.retrieval.similar import Similar
 from completiond_lsp.retrieval.sources import Kind, Piece, Question, Source
 from completiond_lsp.retrieval.words import Words, likeness, words
 
-TOKENS = 1_024
-"""Of all pieces together."""
 SHARES: Mapping[Kind, float] = {
     "definition": 0.6,
     "changed": 0.35,
@@ -40,6 +38,8 @@ NEARLY_SAME = 0.9
 """Of two pieces that are so alike one is enough."""
 LIKE_THE_WINDOW = 0.5
 """What is so like the text at the cursor makes a model repeat it."""
+TELLING = 10
+"""Words; a window of fewer is like many things."""
 SEEN = (5_000, 1_600)
 """Characters before and after the cursor that the prompt shows anyway."""
 WINDOW = 20
@@ -152,7 +152,7 @@ class Chosen:
         lines = question.text.split("\n")
         low, high = max(0, question.line - WINDOW), question.line + WINDOW
         self._window = words("\n".join(lines[low:high]))
-        self._shown = _shown(lines, question.line)
+        self._shown = _shown(lines, min(question.line, len(lines) - 1))
 
     def offer(self, piece: Piece) -> bool:
         """Take the piece if there is room and it says something new."""
@@ -166,7 +166,9 @@ class Chosen:
         if cost > min(self._left, self._shares[piece.kind]) or self._is_shown(piece):
             return False
         said = words(piece.text)
-        if not said or likeness(said, self._window) > LIKE_THE_WINDOW:
+        if not said:
+            return False
+        if len(self._window) >= TELLING and likeness(said, self._window) > LIKE_THE_WINDOW:
             return False
         if any(likeness(said, theirs) > NEARLY_SAME for theirs in self._words):
             return False
@@ -209,12 +211,3 @@ def tokens_of(piece: Piece) -> float:
 def gather(question: Question, material: Material, *, tokens: int = TOKENS) -> list[Chunk]:
     """One question with nothing kept: the chunks as a request carries them."""
     return chunks_of(Gatherer().pieces(question, material, tokens=tokens))
-
-
-def chunks_of(pieces: Iterable[Piece]) -> list[Chunk]:
-    return [chunk_of(piece) for piece in pieces]
-
-
-def chunk_of(piece: Piece) -> Chunk:
-    text = piece.text.strip("\n")
-    return Chunk(text_hash(text), piece.path, piece.language, text)

@@ -6,15 +6,13 @@ open it is told with each question.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from completiond.redaction import is_secret_file
 from completiond_lsp.paths import relative_path, uri_path
-from completiond_lsp.retrieval.gather import TOKENS, Gatherer, Material
+from completiond_lsp.retrieval.ask import Ask, Open
+from completiond_lsp.retrieval.gather import Gatherer, Material
 from completiond_lsp.retrieval.notebooks import code_of
-from completiond_lsp.retrieval.recent import Past
 from completiond_lsp.retrieval.sources import Piece, Question, Source, clean, source
 from completiond_lsp.retrieval.stable import renewed
 from completiond_lsp.retrieval.workspace import Workspace
@@ -28,27 +26,6 @@ QUOTED = ("file", "untitled", "vscode-notebook-cell")
 TEXTS = 256
 """Open buffers whose cleaned texts are kept."""
 CELLS = "#cells"
-
-
-class Open(NamedTuple):
-    """A buffer as it was when the question was asked."""
-
-    uri: str
-    language: str
-    version: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The buffer with the cursor, the others (the latest used first), and what is held for it."""
-
-    here: Open
-    line: int
-    others: Sequence[Open]
-    past: Past
-    held: Sequence[Piece] = ()
-    tokens: int = TOKENS
 
 
 class Library:
@@ -68,7 +45,8 @@ class Library:
     def answer(self, ask: Ask) -> list[Piece]:
         """The list for the buffer: what is held and still right, and what is new."""
         path = relative_path(ask.here.uri, self._folders)
-        here = self._cleaned(ask.here)
+        # A notebook that is open as a text has other lines than its code.
+        here = None if path.endswith(".ipynb") else self._cleaned(ask.here)
         text = here.text if here is not None else clean(ask.here.text)
         question = Question(path, ask.here.language, text, ask.line)
         material = Material(self._open(ask), self.workspace, ask.past)
