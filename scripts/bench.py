@@ -8,6 +8,7 @@ gguf    fetch a model's GGUF file, for llama.cpp
 decode  plain decoding against transformers' generate, in turns
 draft   microseconds a step and bytes of each model-free drafter
 simulate  tokens a pass of model-free drafts on human text, without a model
+context what gathering context costs, at many files and open buffers
 quality a kernel's answers against another kernel's: agreement, exact matches, divergence
 """
 
@@ -25,6 +26,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import bench_cancel
+import bench_context
 import bench_decode
 import bench_draft
 import bench_pass
@@ -48,11 +50,13 @@ def main() -> None:
     bench_decode.add_decode(commands)
     bench_draft.add_draft(commands)
     bench_simulate.add_simulate(commands)
+    bench_context.add_context(commands)
     bench_quality.add_quality(commands)
     arguments = parser.parse_args()
-    if LARGE_PAGES.items() - os.environ.items():  # computed here as in the engine's process
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | LARGE_PAGES)
-    map_blocks_apart()
+    if arguments.name != "context":  # computed here as in the engine's process
+        if LARGE_PAGES.items() - os.environ.items():
+            os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | LARGE_PAGES)
+        map_blocks_apart()
     result = arguments.run(arguments)
     print(json.dumps({"bench": arguments.name} | result))
 

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors core version brackets",
+    "errors core version brackets redaction",
     "protocol config",
     "sessions reuse moments gate transport client connection endpoint keys router footprint",
     "model",
@@ -31,7 +31,7 @@ FORBIDDEN = {
     "postprocess": {"model"},
 }
 BRIDGE = set(
-    "errors version config core brackets moments protocol transport reuse postprocess "
+    "errors version config core brackets redaction moments protocol transport reuse postprocess "
     "client connection endpoint keys".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""

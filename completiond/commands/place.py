@@ -15,6 +15,7 @@ import typer
 
 from completiond.core import Snapshot
 from completiond.errors import RequestError
+from completiond.redaction import is_secret_file, redacted_snapshot
 
 LARGEST = 64 << 20
 """Bytes of a file that are still read."""
@@ -63,7 +64,7 @@ class Place:
 
     def snapshot(self) -> Snapshot:
         shown = os.path.relpath(self.path)
-        return Snapshot.around(
+        return redacted_snapshot(
             self.text,
             self.cursor,
             document=self.path.absolute().as_uri(),
@@ -109,6 +110,8 @@ def _bytes(file: Path) -> bytes:
         info = file.stat()
         if stat.S_ISDIR(info.st_mode):
             raise RequestError(f"{file} is a directory; name a file in it.")
+        if is_secret_file(str(file.absolute())):
+            raise RequestError(f"{file} keeps secrets, by its name; nothing of it is sent on.")
         if not stat.S_ISREG(info.st_mode):
             raise RequestError(f"{file} is no regular file; save the text to one.")
         if info.st_size > LARGEST:

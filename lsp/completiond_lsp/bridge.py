@@ -7,7 +7,7 @@ is no longer there is shortened by what was typed, or dropped.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,12 +16,13 @@ from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, NoDaemon
 from completiond.postprocess.clean import fit
 from completiond.protocol.messages import Candidate, Chunk, Complete, Completion, Feedback
+from completiond.redaction import is_secret_file, redacted_snapshot
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
 from completiond_lsp.documents import Document, Edit, Encoding, Position
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
-from completiond_lsp.paths import relative_path
+from completiond_lsp.paths import relative_path, uri_path
 from completiond_lsp.typed import Typed, line_feeds
 
 log = logging.getLogger(__name__)
@@ -89,8 +90,22 @@ class Bridge:
     options: Options = field(default_factory=Options)
     encoding: Encoding = "utf-16"
     folders: Sequence[str] = ()
+    warn: Callable[[str], None] = log.warning
     _buffers: dict[str, Buffer] = field(default_factory=dict)
-    _context: Context = field(default_factory=Context)
+    _context: Context = field(init=False)
+    _warming: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._context = Context(self._warm, lambda sentence: self.warn(sentence))
+
+    @property
+    def context(self) -> Context:
+        """What goes along with requests, as the settings of this moment say."""
+        context = self._context
+        context.enabled = self.options.enabled and self.options.context
+        context.tokens = self.options.context_tokens
+        context.use(self.folders)
+        return context
 
     def connect(self) -> None:
         """See to a daemon before the first request."""
@@ -109,6 +124,7 @@ class Bridge:
             encoding=self.encoding,
         )
         self._buffers[opened.uri] = Buffer(document)
+        self.context.opened(document)
 
     def change(self, uri: str, version: int | None, changes: Sequence[Change]) -> None:
         """Edit the document; a request in flight is not for this text any more."""
@@ -119,6 +135,9 @@ class Bridge:
         document.version = document.version + 1 if version is None else version
         for change in changes:
             _apply(buffer, change)
+            if change.span is not None:
+                (first, _), (last, _) = sorted(change.span)
+                self.context.edited(document, first, change.text.count("\n") - (last - first))
         if buffer.newest is not None:
             self._outdate(buffer.newest)
         if buffer.shown is not None and buffer.shown.typed.broken:
@@ -127,9 +146,29 @@ class Bridge:
     def close(self, uri: str) -> None:
         """Forget the document; what was asked for it is abandoned."""
         buffer = self._buffers.pop(uri, None)
-        if buffer is not None and buffer.newest is not None:
+        if buffer is None:
+            return
+        self.context.closed(buffer.document)
+        if buffer.newest is not None:
             buffer.newest.typed.broken = True
             self._outdate(buffer.newest)
+
+    def saved(self, uri: str) -> None:
+        if uri in self._buffers:
+            self.context.saved(self._buffers[uri].document)
+
+    def focused(self, uri: str) -> None:
+        """The person looks at this buffer now."""
+        if uri in self._buffers:
+            self.context.focused(self._buffers[uri].document)
+
+    def yanked(self, uri: str, text: str) -> None:
+        """The person has copied this text, out of that buffer if the editor knows."""
+        buffer = self._buffers.get(uri)
+        if uri and (buffer is None or is_secret_file(uri_path(uri))):
+            return
+        language = buffer.document.language if buffer is not None else ""
+        self.context.yanked(relative_path(uri, self.folders) or "clipboard", language, text)
 
     def _outdate(self, ask: Ask) -> None:
         """Cancel it. Typing on supersedes it: the daemon may still use what it has computed."""
@@ -153,7 +192,7 @@ class Bridge:
         if request.version not in (None, document.version):
             return []
         cursor = document.offset_at(request.position)
-        if not self.options.wants(document.language):
+        if not self.options.wants(document.language) or is_secret_file(uri_path(request.uri)):
             return []
         if not request.invoked and buffer.shown is not None:
             if items := _items(document, buffer.shown, cursor):
@@ -174,7 +213,7 @@ class Bridge:
         return items
 
     def _snapshot(self, document: Document, cursor: int) -> Snapshot:
-        snapshot = Snapshot.around(
+        snapshot = redacted_snapshot(
             document.text,
             cursor,
             document=document.uri,
@@ -187,7 +226,7 @@ class Bridge:
     async def _answer(self, ask: Ask, snapshot: Snapshot, invoked: bool) -> Completion:
         """Ask the daemon. Raises NoDaemon and whatever the daemon answers."""
         client = await self.link.connected()
-        message = self._message(snapshot, client.next_id(), invoked)
+        message = self._message(ask, snapshot, client.next_id(), invoked)
         ask.id = message.id
         limit = message.max_ms / 1000 + SLACK_S if message.max_ms else TIMEOUT_S
         try:
@@ -200,9 +239,14 @@ class Bridge:
             client.cancel(ask.id, "abandoned")
             raise
 
-    def _message(self, snapshot: Snapshot, ident: int, invoked: bool) -> Complete:
+    def _message(self, ask: Ask, snapshot: Snapshot, ident: int, invoked: bool) -> Complete:
         options = self.options
-        context, chunks = self._chunks(snapshot.document) if options.context else ([], [])
+        buffer = self._buffers.get(snapshot.document)
+        context: list[str] = []
+        chunks: list[Chunk] = []
+        if buffer is not None:
+            line = buffer.document.position_at(ask.position).line
+            context, chunks = self.context.of(buffer.document, line)
         return complete_message(
             snapshot,
             ident,
@@ -216,12 +260,30 @@ class Bridge:
             chunks=chunks,
         )
 
-    def _chunks(self, uri: str) -> tuple[list[str], list[Chunk]]:
-        buffer = self._buffers.get(uri)
-        if buffer is None:
-            return [], []
-        others = (other.document for other in self._buffers.values())
-        return self._context.of(buffer.document, others, self.folders)
+    def _warm(self, document: Document) -> None:
+        """The context has changed in a pause: have it computed now, not at the next key."""
+        buffer = self._buffers.get(document.uri)
+        last = buffer.newest if buffer is not None else None
+        if buffer is None or last is None or self.link.client is None:
+            return
+        if last.task is None and not last.typed.broken:
+            task = asyncio.create_task(self._prepare(buffer, last.typed.cursor), name="warm")
+            self._warming.add(task)
+            task.add_done_callback(self._warming.discard)
+
+    async def _prepare(self, buffer: Buffer, cursor: int) -> None:
+        """Ask as the editor would at the same cursor; a key ends it, or takes its run over."""
+        document = buffer.document
+        typed = Typed(cursor, line=document.line_around(cursor)[0])
+        ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
+        try:
+            completion = await self._answer(ask, self._snapshot(document, cursor), False)
+        except CompletiondError as exc:
+            log.debug("The context was not computed: %s", exc)
+        else:
+            self._context.forget(completion.unknown)
+        finally:
+            ask.task = None
 
     def _take(self, buffer: Buffer, ask: Ask, completion: Completion) -> list[Item]:
         """The items of an answer that came in time, or whose beginning has been typed since."""

@@ -31,7 +31,10 @@ class Options:
     fallback_completion: bool = False
     """Offer an item in the completion popup to an editor that draws no ghost text."""
     context: bool = False
-    """Send other open documents of the same language."""
+    """Send what other files say: definitions, recent edits, similar code. Off until it is shown to
+    pay for the prefill that a new list costs."""
+    context_tokens: int = field(default=1024, metadata={"low": 0, "high": 8192})
+    """About how much of it."""
 
     tab_size: int = field(default=0, metadata={"low": 0, "high": 16})
     """Blanks of one level of indentation; 0: as the file is indented."""

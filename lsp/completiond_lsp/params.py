@@ -71,6 +71,13 @@ def document_version(params: Any) -> int | None:
     return version if type(version) is int else None
 
 
+def yanked(params: Any) -> tuple[str, str]:
+    """The URI, empty if it is not told, and the text."""
+    document = _map(params, "params").get("textDocument")
+    uri = _text(_map(document, "textDocument").get("uri"), "uri") if document is not None else ""
+    return uri, _text(params.get("text"), "text")
+
+
 def changes(params: Any) -> list[Change]:
     found = _map(params, "params").get("contentChanges")
     if not isinstance(found, list):

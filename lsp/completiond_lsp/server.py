@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 ENCODINGS: dict[str, Encoding] = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-32": "utf-32"}
 WATCH_EDITOR_S = 0.5
+DID_FOCUS = "textDocument/didFocus"
+DID_YANK = "completiond/didYank"
 
 
 class Server(LanguageServer):
@@ -45,7 +47,7 @@ class Server(LanguageServer):
         self._initial = Options()
         self._warned: set[str] = set()
         self._watch: asyncio.Task[None] | None = None
-        self.bridge = Bridge(DaemonLink(target, self._tell))
+        self.bridge = Bridge(DaemonLink(target, self._tell), warn=self._log)
 
     def configure(self, settings: Any) -> None:
         """Take settings over the initial ones; what is wrong with them is logged, once each."""
@@ -55,9 +57,7 @@ class Server(LanguageServer):
         for warning in warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
-                self.window_log_message(
-                    types.LogMessageParams(type=types.MessageType.Warning, message=warning)
-                )
+                self._log(warning)
         self.bridge.options = options
         self.bridge.link.aim(
             Target(
@@ -100,6 +100,11 @@ class Server(LanguageServer):
             log.info("%s", error)
         else:
             log.warning("Unreadable message: %s: %s", type(error).__name__, error)
+
+    def _log(self, sentence: str) -> None:
+        self.window_log_message(
+            types.LogMessageParams(type=types.MessageType.Warning, message=sentence)
+        )
 
     def _tell(self, sentence: str) -> None:
         self.window_show_message(
@@ -164,7 +169,18 @@ def did_close(ls: Server, params: Any) -> None:
 
 
 def did_save(ls: Server, params: Any) -> None:
-    """The text is known from its changes."""
+    """The text is known from its changes; a pause for saving is one to look around in."""
+    ls.bridge.saved(read.document_uri(params))
+
+
+def did_focus(ls: Server, params: Any) -> None:
+    """`textDocument/didFocus {textDocument}`, which some clients send."""
+    ls.bridge.focused(read.document_uri(params))
+
+
+def did_yank(ls: Server, params: Any) -> None:
+    """`completiond/didYank {text, textDocument?}`: the person has copied a text."""
+    ls.bridge.yanked(*read.yanked(params))
 
 
 async def did_change_configuration(ls: Server, params: Any) -> None:
@@ -203,6 +219,8 @@ def make_server(target: Target) -> Server:
         (types.TEXT_DOCUMENT_DID_CLOSE, did_close),
         (types.TEXT_DOCUMENT_DID_SAVE, did_save),
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, did_change_configuration),
+        (DID_FOCUS, did_focus),
+        (DID_YANK, did_yank),
     ):
         server.feature(method)(handler)
     # Without options pygls advertises nothing.

@@ -228,27 +228,73 @@ async def test_the_settings_travel(tmp_path: Path) -> None:
         assert (asked.max_tokens, asked.max_ms, asked.model) == (5, 2_000, "m")
 
 
-async def test_other_documents_of_the_language_travel_once_and_again_if_unknown(
-    tmp_path: Path,
-) -> None:
+HELPER = "def helper(value):\n    return value + 1\n"
+
+
+async def test_context_comes_in_a_pause_is_computed_then_and_travels_once(tmp_path: Path) -> None:
     def answer(asked: m.Complete) -> Answer:
-        unknown = asked.context if asked.version == 1 else []
+        unknown = asked.context if asked.version == 2 else []
         return m.Completion(asked.id, asked.version, len(asked.before), [], "empty", unknown)
 
-    async with bridging(tmp_path, answer) as (bridge, daemon):
-        bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, "b" * 70_000))
-        bridge.open(Opened("file:///work/space/c.md", "markdown", 1, "c"))
+    async with bridging(tmp_path, answer, "x = helper(1)\n") as (bridge, daemon):
+        bridge.context.settled_s = 0.02
+        bridge.open(Opened("file:///work/space/c.md", "markdown", 1, "# helper\n"))
         await bridge.complete(at(0, 4))
-        assert daemon.completes[0].context == []
-        bridge.options = Options(context=True)
+        bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, HELPER))
+        bridge.focused(URI)
         await bridge.complete(at(0, 4))
+        await until(lambda: bool(daemon.completes[-1].chunks))
+        warm = daemon.completes[-1]
+        assert [(c.path, c.text) for c in warm.chunks] == [("lib/b.py", HELPER.strip())]
+        assert (warm.before, warm.trigger) == ("x = ", "automatic")
         insert(bridge, 2, 0, 4, "1")
         await bridge.complete(at(0, 5))
-        await bridge.complete(at(0, 5))
-        _, first, again, last = daemon.completes
-        assert [(c.path, len(c.text)) for c in first.chunks] == [("lib/b.py", m.MAX_CHUNK)]
-        assert first.chunks == again.chunks and last.chunks == []
-        assert first.context == last.context == [first.chunks[0].hash]
+        insert(bridge, 3, 0, 5, "2")
+        await bridge.complete(at(0, 6))
+        insert(bridge, 4, 0, 6, "3")
+        await bridge.complete(at(0, 7))
+        second, again, last = daemon.completes[-3:]
+        assert second.chunks == [] and again.chunks == warm.chunks and last.chunks == []
+        assert second.context == again.context == last.context == [warm.chunks[0].hash]
+
+
+async def test_no_context_where_it_is_switched_off(tmp_path: Path) -> None:
+    async with bridging(tmp_path, lambda _: ["1"], "x = helper(1)\n") as (bridge, daemon):
+        bridge.options = Options(context=False)
+        bridge.close(URI)
+        bridge.open(Opened(URI, "python", 1, "x = helper(1)\n"))
+        bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, HELPER))
+        await bridge.complete(at(0, 4))
+        assert not any(held.busy or held.timer for held in bridge.context._held.values())
+        assert daemon.completes[0].context == []
+
+
+async def test_keys_never_change_the_context_and_a_jump_only_does_in_a_pause(
+    tmp_path: Path,
+) -> None:
+    text = "x = helper(1)\n" + "\n" * 90 + "y = other(2)\n"
+    async with bridging(tmp_path, lambda _: ["1"], text) as (bridge, daemon):
+        bridge.context.settled_s = bridge.context.idle_s = 30.0
+        bridge.open(Opened("file:///work/space/lib/b.py", "python", 1, HELPER))
+        await bridge.complete(at(0, 4))
+        for key in range(20):
+            bridge.open(Opened(f"file:///work/space/lib/{key}.py", "python", 1, HELPER))
+            insert(bridge, 2 + key, 91, 4 + key, "z")
+            await bridge.complete(at(91, 5 + key))
+        assert {tuple(asked.context) for asked in daemon.completes} == {()}
+        assert all(held.timer for held in bridge.context._held.values() if held.asked)
+
+
+async def test_a_file_of_secrets_is_not_asked_about_and_a_secret_is_masked(tmp_path: Path) -> None:
+    key = "ghp_" + "a1B2c3D4e5" * 4
+    async with bridging(tmp_path, lambda _: ["1"], f"k = '{key}'\nx = \n") as (bridge, daemon):
+        bridge.open(Opened("file:///work/space/.env", "dotenv", 1, "A=1\nB="))
+        asked = InlineRequest("file:///work/space/.env", None, Position(1, 2), True)
+        assert await bridge.complete(asked) == []
+        (item,) = await bridge.complete(at(1, 4))
+        (only,) = daemon.completes
+        assert key not in only.before and len(only.before) == len(f"k = '{key}'\nx = ")
+        assert item.start == Position(1, 4)
 
 
 async def test_an_answer_that_is_shown_or_accepted_is_told_once(tmp_path: Path) -> None:

@@ -421,3 +421,20 @@ async def test_a_message_larger_than_memory_ends_the_bridge_with_one_sentence() 
         editor.process.stdin.write(b"Content-Length: 99999999999999\r\n\r\n{")
         assert await asyncio.wait_for(editor.process.wait(), GONE_S) == 1
     assert editor.stderr.count(b"\n") == 1 and b"larger than memory" in editor.stderr
+
+
+async def test_what_is_copied_goes_along_in_a_pause(endpoint: str) -> None:
+    yanked = "def copied_from_elsewhere(first, second):\n    return first"
+    with FakeDaemon(endpoint, lambda _: ["1"]) as daemon:
+        async with Editor(endpoint=endpoint) as editor:
+            editor.open("x = ")
+            await answered(editor, 0, 4)
+            editor.notify("completiond/didYank", {"text": yanked})
+            editor.notify("completiond/didYank", {"text": 3})
+            editor.notify("textDocument/didFocus", {"textDocument": {"uri": URI}})
+            editor.notify("textDocument/didSave", {"textDocument": {"uri": URI}})
+            async with asyncio.timeout(10):
+                while not daemon.completes[-1].chunks:
+                    await asyncio.sleep(0.01)
+    (chunk,) = daemon.completes[-1].chunks
+    assert (chunk.path, chunk.text) == ("clipboard", yanked)

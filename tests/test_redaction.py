@@ -1,0 +1,102 @@
+"""Secrets are masked in place, by name and by content; code that only speaks of them is not."""
+
+import base64
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from completiond.redaction import is_secret_file, redact, redacted_snapshot
+
+BODY = "\n".join(base64.b64encode(random.Random(i).randbytes(48)).decode() for i in range(25))
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----\n"
+RANDOM = "a1B2c3D4e5" * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"x = 1\n{KEY}y = 2\n", BODY.split("\n")[3]),
+        (KEY[200:], BODY.split("\n")[9]),
+        (KEY[:300], KEY[240:300]),
+        (f'key = "{KEY}"'.replace("\n", "\\n"), BODY.split("\n")[5]),
+        (KEY.replace("RSA ", "").replace("\n", "\r\n"), BODY.split("\n")[5]),
+        ("aws = AKIAIOSFODNN7EXAMPLE\n", "AKIAIOSFODNN7EXAMPLE"),
+        (f"git clone https://ghp_{RANDOM}@host/x", f"ghp_{RANDOM}"),
+        (f"// github_pat_{RANDOM}", RANDOM),
+        (f"client = OpenAI('sk-{RANDOM}')", RANDOM),
+        (f"T = `xoxb-12-{RANDOM}`", RANDOM),
+        ("db: postgres://user:s3cr3t!pw@host/db", "s3cr3t!pw"),
+        (f'curl -H "Authorization: Bearer {RANDOM}"', RANDOM),
+        ("jwt = 'eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSMeKKF2QT4'", "SflKxwRJSMeKKF2QT4"),
+        ('password = "hunter2hunter2"', "hunter2hunter2"),
+        ('const dbPassword: string = "hunter2!hunter2";', "hunter2!hunter2"),
+        ('{"client_secret": "Zx81-9a8b7c6d5e"}', "Zx81-9a8b7c6d5e"),
+        ("API_KEY=0123456789abcdef0123456789abcdef\nX=1", "0123456789abcdef"),
+        ("secret_token: Ab12Cd34Ef56Gh78Ij90\n", "Ab12Cd34Ef56Gh78Ij90"),
+    ],
+)
+def test_a_secret_is_masked_and_nothing_moves(text: str, secret: str) -> None:
+    clean = redact(text)
+    assert secret in text and secret not in clean
+    assert len(clean) == len(text)
+    assert [i for i, c in enumerate(clean) if c in "\r\n"] == [
+        i for i, c in enumerate(text) if c in "\r\n"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token = previous_token_number2\n",
+        "token = self.next_token_value2(request)\n",
+        'tokenizer = "qwen2.5-coder"',
+        'tokens: "array[int]" = make()',
+        'const secretName = "my-secret-name";',
+        'if token == "<|fim_prefix|>": pass',
+        "class SecretStore2:\n    password: str\n",
+        "password = getpass('Password for user1: ')",
+        "see https://host:8080/path@version",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        'raise ValueError("BEGIN PRIVATE KEY is missing")',
+        "sha = 0123456789abcdef0123456789abcdef01234567",
+    ],
+)
+def test_code_about_secrets_is_left_alone(text: str) -> None:
+    assert redact(text) is text
+
+
+@given(st.text(max_size=300))
+def test_any_text_keeps_its_length_and_is_clean_after_once(text: str) -> None:
+    clean = redact(text)
+    assert len(clean) == len(text)
+    assert redact(clean) == clean
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".env", "a/.env.local", "prod.env", "id_rsa", "C:\\Users\\me\\.ssh\\config", "x/tls.PEM"]
+    + ["server.key", ".aws/credentials", "terraform.tfstate", ".netrc", "secrets.yaml"],
+)
+def test_files_of_secrets_are_known_by_name(name: str) -> None:
+    assert is_secret_file(name)
+
+
+@pytest.mark.parametrize(
+    "name", [".env.example", "id_rsa.pub", "env.py", "secrets.py", "keys.ts", "monkey.c", ""]
+)
+def test_other_files_are_not(name: str) -> None:
+    assert not is_secret_file(name)
+
+
+def test_a_snapshot_is_masked_across_its_cursor_and_its_edges() -> None:
+    text = f"k = 'ghp_{RANDOM}'\n" + "x = 1\n" * 20 + KEY
+    names = {"document": "a", "version": 1, "language": "python", "path": "a.py"}
+    cursor = text.index(RANDOM) + 9
+    window = redacted_snapshot(text, cursor, **names)
+    assert window.before == "k = '" + "*" * 13 and len(window.after) == len(text) - cursor
+    assert RANDOM[9:] not in window.after and BODY[:60] not in window.after
+    far = "y" * 20_475 + f"ghp_{RANDOM}\n" + "z = 1\n" * 4_000
+    window = redacted_snapshot(far, len(far), **names)
+    assert RANDOM[-8:] not in window.before
