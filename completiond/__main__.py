@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from completiond.commands import complete, doctor, keys, models, serve, status
+from completiond.commands import bench, complete, doctor, keys, models, serve, status
 from completiond.errors import CompletiondError
 from completiond.version import __version__
 
@@ -45,6 +45,7 @@ app.command()(status.status)
 app.command()(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

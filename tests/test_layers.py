@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors core version brackets",
     "protocol config",
-    "sessions reuse moments transport client connection endpoint keys router footprint",
+    "sessions reuse moments transport client connection endpoint keys router footprint files",
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
     "daemon serving flight flights acks liveness replies engine_process",
+    "measure",
     "commands",
     "__main__",
 )

@@ -73,7 +73,7 @@ class Decoding:
         sequence.ids.extend(ids)
         accepted = _count(draft, nodes)
         drafted = _count(draft, range(len(draft)))
-        step = Step(tuple(ids), n + len(draft), drafted, accepted, reason)
+        step = Step(tuple(ids), n + len(draft), drafted, accepted, reason, draft)
         for drafter in self.drafters:
             drafter.observe(plan.context, step)
         return step

@@ -69,7 +69,7 @@ def reject_tree(
     return kept, torch.stack(laws).index_select(0, last[None])[0]
 
 
-def _first(kept: Sequence[Tensor]) -> Tensor:
+def _first(kept: list[Tensor]) -> Tensor:
     """How many are rejected before the first that is kept."""
     return (~torch.stack(kept)).cumprod(0).sum() if kept else torch.tensor(0)
 
