@@ -15,6 +15,7 @@ from completiond.commands.serve import device_line
 from completiond.commands.terminal import Bar, facts, out, say, waiting
 from completiond.config import APP, Config
 from completiond.errors import RequestError
+from completiond.footprint import anonymous_bytes
 from completiond.measure.spots import Spot, spots_in
 
 if TYPE_CHECKING:
@@ -135,8 +136,9 @@ def _show(account: "Account", lab: "Lab", about: Mapping[str, str]) -> None:
     facts(about.items())
     out.print(_ways(account))
     out.print(_sources(account))
-    held = lab.memory()
-    facts((f"memory of {name}", f"{size / 1e6:.1f} MB") for name, size in held.items() if size)
+    held = {f"memory of {name}": size for name, size in lab.memory().items()}
+    held["memory of this process"] = anonymous_bytes()
+    facts((name, f"{size / 1e6:.1f} MB") for name, size in held.items() if size)
     other = sum(way.other for way in account.ways.values())
     if other:
         say(
@@ -166,7 +168,7 @@ def _sources(account: "Account") -> Table:
     table = Table("way", "source", box=None, header_style="bold")
     for name in ("drafted", "accepted", "share", "coverage"):
         table.add_column(name, justify="right")
-    table.add_column(f"kept at depth 1 to {SHOWN_DEPTHS}")
+    table.add_column(f"kept at depth 1–{SHOWN_DEPTHS}", no_wrap=True)
     for cells in _source_rows(account):
         table.add_row(*cells)
     return table
@@ -185,13 +187,11 @@ def _source_rows(account: "Account") -> Iterator[list[str]]:
                 str(source.accepted),
                 percent(source.accepted, source.drafted),
                 f"{way.coverage(name):.0%}",
-                " ".join("–" if share is None else f"{share:.2f}" for share in shares),
+                " ".join("–" if s is None else f"{s:.2f}"[s < 1 :] for s in shares),
             ]
 
 
 def _result(config: Config, lab: "Lab", account: "Account") -> dict[str, Any]:
-    from completiond.footprint import anonymous_bytes
-
     facts_of = {key: lab.info[key] for key in ("model", "draft", "device", "kernel")}
     memory = {"drafters": dict(lab.memory()), "process": anonymous_bytes()}
     found = account.as_json() if account.spots else {"spots": 0}

@@ -5,8 +5,9 @@ Knows one core, its drafters and prompts; measures and compares nothing itself. 
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from completiond import engine_process, flights
@@ -20,13 +21,18 @@ from completiond.core import (
     Sampling,
     Snapshot,
     Step,
+    TokenMask,
 )
 from completiond.drafters.base import DraftContext, Drafter
+from completiond.drafters.small_model import SmallModel
 from completiond.engine.desk import Start
 from completiond.engine.job import Done, Failed, Job, Rules
+from completiond.engine.load import needs
 from completiond.engine.model_core import ModelCore
 from completiond.errors import EngineError, from_code
 from completiond.measure.spots import Spot
+from completiond.model.checkpoint import describe
+from completiond.model.loader import choose_device
 from completiond.prompt.builder import Built
 from completiond.reuse import remainder
 
@@ -47,8 +53,11 @@ class Question(NamedTuple):
     """What one run is asked: a prompt, where it ends, and what is expected to come."""
 
     built: Built
-    tokens: int
     hint: tuple[int, ...] = ()
+
+    def first(self, tokens: int) -> "Question":
+        """The same for the first few tokens of the answer."""
+        return Question(replace(self.built, max_tokens=tokens))
 
 
 @dataclass(slots=True)
@@ -97,7 +106,8 @@ class Lab:
         self.core = loaded.core
         self._rules = loaded.rules
         self._prompts = flights.prompts_of(config, start)
-        self._drafters = tuple(self.core.decoding.drafters)
+        self.drafters: tuple[Drafter, ...] = tuple(self.core.decoding.drafters)
+        self._weights = draft_weights(config, start)
         self._numbers = count(1)
 
     @property
@@ -106,8 +116,8 @@ class Lab:
 
     def arms(self) -> list[Arm]:
         """Plain decoding, each drafter alone, and all together where there are several."""
-        alone = [Arm(drafter.name, (drafter,)) for drafter in self._drafters]
-        together = [Arm(AUTO, self._drafters)] if len(alone) > 1 else []
+        alone = [Arm(drafter.name, (drafter,)) for drafter in self.drafters]
+        together = [Arm(AUTO, self.drafters)] if len(alone) > 1 else []
         return [Arm(PLAIN), *alone, *together]
 
     def question(self, spot: Spot, tokens: int) -> Question:
@@ -117,12 +127,12 @@ class Lab:
         slot of the buffer holds the prompt, as it does while one types.
         """
         earlier = self._build(spot, spot.before, tokens, None)
-        said = self.run(Arm(PLAIN), [Question(earlier, tokens)])[0]
+        said = self.run(Arm(PLAIN), [Question(earlier)])[0]
         text = self._prompts.tokenizer.decode(_text_ids(said.ids, earlier))
         now = self._build(spot, spot.before + spot.typed, tokens, earlier.prefix)
         rest = remainder(text.removeprefix(earlier.healed), spot.typed)
         hint = self._prompts.tokenizer.encode(now.healed + rest) if rest else []
-        question = Question(now, tokens, tuple(hint))
+        question = Question(now, tuple(hint))
         self._catch_up(question)
         return question
 
@@ -140,8 +150,8 @@ class Lab:
     def _catch_up(self, question: Question) -> None:
         """Drafters with keys and values of their own hold the prompt too, as they do in use."""
         prompt = question.built.prompt
-        context = DraftContext(_buffer(0), "nobody", list(prompt.ids), len(prompt.ids))
-        for drafter in self._drafters:
+        context = DraftContext(buffer_name(0), "nobody", list(prompt.ids), len(prompt.ids))
+        for drafter in self.drafters:
             if hasattr(drafter, "cache"):
                 for _ in range(CATCH_UP):
                     if len(drafter.propose(context, 1)):
@@ -159,12 +169,14 @@ class Lab:
         self.core.decoding.drafters = [*arm.drafters, watch]
         started = time.perf_counter()
         numbers = [
-            self._admit(question, _buffer(place), sampling, client or arm.name)
+            self._admit(question, buffer_name(place), sampling, client or arm.name)
             for place, question in enumerate(questions)
         ]
         ended = dict(self._until_idle(started))
         return [
-            Ran(ended[number].outcome, watch.seen.get(_buffer(place), []), ended[number].seconds)
+            Ran(
+                ended[number].outcome, watch.seen.get(buffer_name(place), []), ended[number].seconds
+            )
             for place, number in enumerate(numbers)
         ]
 
@@ -177,12 +189,16 @@ class Lab:
             built.prompt,
             built.max_tokens,
             sampling=sampling,
-            stop=built.stop,
             hint=question.hint,
         )
-        rules = Rules(AtIds(frozenset(built.stop["stop_ids"])), self._rules(job).mask)
-        self.core.admit(job, rules, CancelToken())
+        stop = AtIds(frozenset(built.stop["stop_ids"]))
+        self.core.admit(job, Rules(stop, self.mask(question)), CancelToken())
         return number
+
+    def mask(self, question: Question) -> TokenMask | None:
+        """What the first tokens of the answer must spell."""
+        built = question.built
+        return self._rules(Job(0, "", "", built.prompt, 1, stop=built.stop)).mask
 
     def _until_idle(self, started: float) -> Iterator[tuple[int, Ran]]:
         while self.core.busy:
@@ -200,13 +216,23 @@ class Lab:
     def memory(self) -> Mapping[str, int]:
         """Bytes that each drafter says it holds; those that hold next to nothing say nothing."""
         held = {}
-        for drafter in self._drafters:
+        for drafter in self.drafters:
             owner = drafter if hasattr(drafter, "bytes") else getattr(drafter, "cache", None)
-            held[drafter.name] = int(getattr(owner, "bytes", 0))
+            own = self._weights if isinstance(drafter, SmallModel) else 0
+            held[drafter.name] = int(getattr(owner, "bytes", 0)) + own
         return held
 
 
-def _buffer(place: int) -> str:
+def draft_weights(config: Config, start: Start) -> int:
+    """Bytes of the draft model's weights, as they were reckoned before it was loaded."""
+    if start.draft is None:
+        return 0
+    target, small = (describe(name, Path(where)) for name, where in (start.model, start.draft))
+    draft = needs(config, target, small, choose_device(config.engine.device)).draft
+    return draft.weights if draft else 0
+
+
+def buffer_name(place: int) -> str:
     return f"lab/{place}"
 
 
