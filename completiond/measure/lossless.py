@@ -95,7 +95,8 @@ class Audit:
         if self._longest is None or len(case.truth) > len(self._longest.truth):
             self._longest = case
         for arm in [*self._lab.arms()[1:], *self._planted([case])]:
-            ran = self._lab.run(arm, [question], sampling)[0]
+            # A client of its own for each spot: a policy must not learn to distrust the drafts.
+            ran = self._lab.run(arm, [question], sampling, f"{arm.name} {spot}")[0]
             self._judge(f"{how}: {arm.name}", case, ran, sampling)
         waiting = self._waiting.setdefault(sampling, [])
         waiting.append(case)

@@ -84,29 +84,6 @@ def _apart(case: Case) -> float:
     return float((case.p[0] - case.q[0]).abs().sum())
 
 
-def fits(self) -> bool:
-        return self.p_value >= SUSPECT
-
-    @property
-    def holds(self) -> bool:
-        return self.fits == self.wanted
-
-
-class Case(NamedTuple):
-    """Target rows [γ+1, K] and draft rows [γ, K] over the K tokens that either may draw."""
-
-    p: Tensor
-    q: Tensor
-
-
-def case_of(lab: Lab, question: Question, truth: Sequence[int]) -> Case:
-    """The laws behind the first tokens of an answer, the draft a flattened target."""
-    rows = [processed(lab, question, truth[:at], replace(DRAWN, top_k=0)) for at in range(DRAWS)]
-    kept = torch.cat([row.topk(DRAWN.top_k).indices for row in rows]).unique()
-    logits = torch.stack([row[kept] for row in rows])
-    return Case(law.probabilities(logits), law.probabilities(logits[:-1] / FLAT))
-
-
 def fits(case: Case, trials: int) -> Iterator[Fit]:
     """Each sampler, and last the wrong one."""
     for number, (name, trial) in enumerate(SAMPLERS.items()):
