@@ -14,7 +14,7 @@ from completiond.commands.counted import Counted
 from completiond.commands.serve import device_line
 from completiond.commands.terminal import Bar, facts, out, say, waiting
 from completiond.config import APP, Config
-from completiond.errors import RequestError
+from completiond.errors import ConfigError, RequestError
 from completiond.footprint import anonymous_bytes
 from completiond.measure.spots import Spot, spots_in
 
@@ -94,6 +94,11 @@ def load(config: Config, what: str) -> "Lab":
         lab = Lab(config, start)
     for note in lab.info["notes"]:
         say(note)
+    if not lab.drafters:
+        raise ConfigError(
+            "Nothing is drafted with this speculation, so that there is nothing to measure; "
+            "give --speculation auto, or --draft with a model."
+        )
     return lab
 
 

@@ -21,8 +21,9 @@ from completiond.model import sampling as law
 
 DRAWN = Sampling(temperature=1.0, top_k=12)
 """Few tokens, so that each is drawn often enough to be counted."""
-FLAT = 2.0
-"""Temperature of the stand-in for a draft model: the target's own law, flattened."""
+FLAT, LATE = 2.0, 0.8
+"""Of the stand-in for a draft model: its temperature, and the part of it that is a token ahead. A
+draft that is mostly right would hide what a wrong sampler does with the rest."""
 DRAWS, GAMMA = 3, 2
 """Tokens drawn behind one row, and in one chain."""
 PLACES = 8
@@ -65,7 +66,7 @@ def hardest(lab: Lab, question: Question, truth: Sequence[int]) -> Case:
     """Of the first places of an answer, the one at which target and draft differ most: where a
     draft is mostly right, a wrong sampler draws mostly what the right one does.
 
-    The draft is the target flattened.
+    The draft is a poor one: the target flattened, and mostly a token ahead.
     """
     every = replace(DRAWN, top_k=0)
     rows = [processed(lab, question, truth[:at], every) for at in range(min(PLACES, len(truth)))]
@@ -77,7 +78,8 @@ def hardest(lab: Lab, question: Question, truth: Sequence[int]) -> Case:
 def _case(rows: Sequence[Tensor]) -> Case:
     kept = torch.cat([row.topk(min(DRAWN.top_k, len(row))).indices for row in rows]).unique()
     logits = torch.stack([row[kept] for row in rows])
-    return Case(law.probabilities(logits), law.probabilities(logits[:-1] / FLAT))
+    flat = law.probabilities(logits / FLAT)
+    return Case(law.probabilities(logits), (1 - LATE) * flat[:-1] + LATE * flat[1:])
 
 
 def _apart(case: Case) -> float:
