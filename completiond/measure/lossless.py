@@ -205,5 +205,7 @@ def sentences(checks: Sequence[Check]) -> Iterator[str]:
             f"rounding, first in `{first.check}` at token {first.at + 1} of spot "
             f"{first.spot + 1}; please report this with the output of --json."
         )
-    if answers:
+    if answers and accepted:
         yield f"{accepted} drafted tokens were accepted on the way."
+    elif answers:
+        yield "No drafted token was accepted, so this proves little; give more --prompts."
