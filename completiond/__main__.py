@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from completiond.commands import complete, doctor, keys, models, serve, status, why
+from completiond.commands import audit, bench, complete, doctor, keys, models, serve, status, why
 from completiond.errors import CompletiondError
 from completiond.version import __version__
 
@@ -44,8 +44,10 @@ app.command()(complete.complete)
 app.command()(status.status)
 app.command()(why.why)
 app.command()(doctor.doctor)
+app.command()(audit.audit)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

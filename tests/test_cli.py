@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from completiond import __main__ as cli
 from completiond.commands import place, view
 from completiond.commands.doctor import draft_advice
 from completiond.errors import RequestError
@@ -21,34 +20,7 @@ SCRIPT = json.dumps({"answers": ["return 1\n"], "tokens_per_pass": 64})
 SLOW = json.dumps({"answers": ["x" * 4000], "pass_ms": 60.0})
 PATIENCE_S = 20.0
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user of our own: no configuration, an empty cache, no daemon."""
-    for name in [name for name in os.environ if name.startswith("COMPLETIOND_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("COMPLETIOND_CONFIG", str(tmp_path / "config" / "config.toml"))
-    monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COMPLETIOND_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["completiond", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return int(str(ended.value.code or 0)), said.out, said.err
-
-    return run
+pytestmark = pytest.mark.usefixtures("apart")
 
 
 @contextmanager
@@ -242,7 +214,8 @@ def test_without_the_extra_serve_and_doctor_say_what_to_install(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
     source(LINES)
-    for command in (("serve",), ("doctor",), ("complete", "a.py:1:1"), ("models", "pull")):
+    alone = (("serve",), ("doctor",), ("models", "pull"), ("bench", "acceptance"), ("audit",))
+    for command in (("complete", "a.py:1:1"), *alone):
         code, _, err = run(*command)
         assert code == 1 and "pip install 'completiond[serve]'" in err
 

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors core version brackets redaction",
     "protocol config",
-    "sessions reuse moments gate transport client connection endpoint keys router footprint",
+    "sessions reuse moments gate transport client connection endpoint keys router footprint files",
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
     "daemon serving flight flights work acks liveness recent replies engine_process",
+    "measure",
     "commands",
     "__main__",
 )

@@ -49,6 +49,15 @@ Draft = Annotated[
         "says whether one pays here.",
     ),
 ]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--files",
+        metavar="PATH",
+        help="A file or a folder of source code; may be given several times. Default: the source "
+        "of completiond itself.",
+    ),
+]
 Gpu = Annotated[
     int | None,
     typer.Option("--gpu", metavar="N", min=0, help="Compute on this GPU. Default: one if any."),

@@ -5,9 +5,9 @@ as editors end them: LF, CR LF or CR. A file is UTF-8 (a byte order mark is skip
 encoding is named: a guess could put the cursor elsewhere, and garbage into the prompt.
 """
 
+import codecs
 import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,38 +15,10 @@ import typer
 
 from completiond.core import Snapshot
 from completiond.errors import RequestError
+from completiond.files import language_of, text_of
 from completiond.redaction import is_secret_file, redacted_snapshot
 
-LARGEST = 64 << 20
-"""Bytes of a file that are still read."""
-
 _END = re.compile(r"\r\n|\n|\r")
-_LANGUAGES = {
-    "c cpp cs css dart elixir go java json kotlin lua perl php r ruby scala sql swift zig": "",
-    "py pyi": "python",
-    "js mjs cjs": "javascript",
-    "ts mts cts": "typescript",
-    "jsx": "javascriptreact",
-    "tsx": "typescriptreact",
-    "rs": "rust",
-    "h": "c",
-    "cc cxx hpp hh": "cpp",
-    "rb": "ruby",
-    "pl pm": "perl",
-    "kt kts": "kotlin",
-    "sh bash zsh": "shellscript",
-    "hs": "haskell",
-    "ex exs": "elixir",
-    "md": "markdown",
-    "htm html": "html",
-    "yml yaml": "yaml",
-    "toml": "toml",
-    "vue": "vue",
-    "svelte": "svelte",
-    "tex": "latex",
-    "xml": "xml",
-}
-_LANGUAGE_OF = {ext: name or ext for exts, name in _LANGUAGES.items() for ext in exts.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +32,7 @@ class Place:
 
     @property
     def language(self) -> str:
-        return _LANGUAGE_OF.get(self.path.suffix.lstrip(".").lower(), "")
+        return language_of(self.path)
 
     def snapshot(self) -> Snapshot:
         shown = os.path.relpath(self.path)
@@ -90,7 +62,9 @@ def _is_count(text: str) -> bool:
 
 def read(file: Path, line: int, column: int, encoding: str = "utf-8") -> Place:
     """Raises RequestError if the file cannot be read as text or the cursor is outside it."""
-    text = _decode(file, _bytes(file), encoding)
+    text = text_of(file, _known(encoding), may_name=True)
+    if is_secret_file(str(file.absolute())):
+        raise RequestError(f"{file} keeps secrets, by its name; nothing of it is sent on.")
     starts = [0, *(match.end() for match in _END.finditer(text))]
     if line > len(starts):
         lines = "1 line" if len(starts) == 1 else f"{len(starts)} lines"
@@ -105,38 +79,9 @@ def read(file: Path, line: int, column: int, encoding: str = "utf-8") -> Place:
     return Place(file, text, start + column - 1, line)
 
 
-def _bytes(file: Path) -> bytes:
+def _known(encoding: str) -> str:
     try:
-        info = file.stat()
-        if stat.S_ISDIR(info.st_mode):
-            raise RequestError(f"{file} is a directory; name a file in it.")
-        if is_secret_file(str(file.absolute())):
-            raise RequestError(f"{file} keeps secrets, by its name; nothing of it is sent on.")
-        if not stat.S_ISREG(info.st_mode):
-            raise RequestError(f"{file} is no regular file; save the text to one.")
-        if info.st_size > LARGEST:
-            raise RequestError(f"{file} has more than {LARGEST >> 20} MiB; that is too large.")
-        return file.read_bytes()
-    except FileNotFoundError as exc:
-        raise RequestError(f"There is no file {file}.") from exc
-    except (OSError, ValueError) as exc:
-        why = getattr(exc, "strerror", None) or exc
-        raise RequestError(f"{file} cannot be read ({why}).") from exc
-
-
-def _decode(file: Path, data: bytes, encoding: str) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")) and not encoding.lower().startswith("utf-16"):
-        raise RequestError(f"{file} is UTF-16; save it as UTF-8, or pass --encoding utf-16.")
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as exc:
-        line = data.count(b"\n", 0, exc.start) + 1
-        raise RequestError(
-            f"{file} is not {encoding.upper()} (byte {data[exc.start]:#04x} in line {line}); save "
-            "it as UTF-8, or name what it is, as in --encoding latin-1."
-        ) from exc
+        codecs.lookup(encoding)
     except LookupError as exc:
         raise typer.BadParameter(f"There is no encoding {encoding!r}.") from exc
-    if "\0" in text:
-        raise RequestError(f"{file} holds NUL bytes, so it is not text; nothing can be completed.")
-    return text.removeprefix("\ufeff")
+    return encoding

@@ -1,0 +1,241 @@
+"""An engine's core in this thread, whose every pass is seen: what benchmarks and audits drive.
+
+Knows one core, its drafters and prompts; measures and compares nothing itself. Needs torch.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from completiond import engine_process, flights
+from completiond.config import Config
+from completiond.core import (
+    GREEDY,
+    NO_DRAFT,
+    CancelToken,
+    Draft,
+    Outcome,
+    Sampling,
+    Snapshot,
+    Step,
+    TokenMask,
+)
+from completiond.drafters.base import DraftContext, Drafter
+from completiond.drafters.small_model import SmallModel
+from completiond.engine.desk import Start
+from completiond.engine.job import Done, Failed, Job, Rules
+from completiond.engine.load import needs
+from completiond.engine.model_core import ModelCore
+from completiond.errors import EngineError, from_code
+from completiond.measure.spots import Spot
+from completiond.model.checkpoint import describe
+from completiond.model.loader import choose_device
+from completiond.prompt.builder import Built
+from completiond.reuse import remainder
+
+PLAIN, AUTO = "plain", "auto"
+CATCH_UP = 200
+"""Calls in which a drafter that computes has read the longest prompt, chunk by chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A way of decoding: these drafters and no others. Without any it is plain decoding."""
+
+    name: str
+    drafters: tuple[Drafter, ...] = ()
+
+
+class Question(NamedTuple):
+    """What one run is asked: a prompt, where it ends, and what is expected to come."""
+
+    built: Built
+    hint: tuple[int, ...] = ()
+
+    def first(self, tokens: int) -> "Question":
+        """The same for the first few tokens of the answer."""
+        return Question(replace(self.built, max_tokens=tokens))
+
+
+@dataclass(slots=True)
+class Ran:
+    """One run: its account, each pass that committed something, and its wall-clock seconds."""
+
+    outcome: Outcome
+    steps: list[Step]
+    seconds: float
+
+    @property
+    def ids(self) -> list[int]:
+        return self.outcome.ids
+
+
+@dataclass(slots=True)
+class AtIds:
+    """A stop rule: the model's own ends, and no other."""
+
+    ends: frozenset[int]
+
+    def step(self, ids: Sequence[int]) -> str | None:
+        return "eos" if any(token in self.ends for token in ids) else None
+
+
+@dataclass(slots=True)
+class Watch:
+    """A drafter that proposes nothing and sees what every pass kept."""
+
+    name: str = "watch"
+    seen: dict[str, list[Step]] = field(default_factory=dict)
+
+    def propose(self, context: DraftContext, budget: int) -> Draft:
+        return NO_DRAFT
+
+    def observe(self, context: DraftContext, step: Step) -> None:
+        self.seen.setdefault(context.buffer, []).append(step)
+
+
+class Lab:
+    """`lab.run(arm, questions)`: all questions at once, each from a buffer of its own."""
+
+    def __init__(self, config: Config, start: Start) -> None:
+        loaded = engine_process.load(asdict(start))
+        assert isinstance(loaded.core, ModelCore), "a scripted engine drafts nothing"
+        self.core = loaded.core
+        self._rules = loaded.rules
+        self._prompts = flights.prompts_of(config, start)
+        self.drafters: tuple[Drafter, ...] = tuple(self.core.decoding.drafters)
+        self._weights = draft_weights(config, start)
+        self._numbers = count(1)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return self.core.info()
+
+    def arms(self) -> list[Arm]:
+        """Plain decoding, each drafter alone, and all together where there are several."""
+        alone = [Arm(drafter.name, (drafter,)) for drafter in self.drafters]
+        together = [Arm(AUTO, self.drafters)] if len(alone) > 1 else []
+        return [Arm(PLAIN), *alone, *together]
+
+    def question(self, spot: Spot, tokens: int) -> Question:
+        """What is asked at a spot, one request later than at `before`.
+
+        The answer at `before` is computed plainly here: what it still says is the hint, and the
+        slot of the buffer holds the prompt, as it does while one types.
+        """
+        earlier = self._build(spot, spot.before, tokens, None)
+        said = self.run(Arm(PLAIN), [Question(earlier)])[0]
+        text = self._prompts.tokenizer.decode(_text_ids(said.ids, earlier))
+        now = self._build(spot, spot.before + spot.typed, tokens, earlier.prefix)
+        rest = remainder(text.removeprefix(earlier.healed), spot.typed)
+        hint = self._prompts.tokenizer.encode(now.healed + rest) if rest else []
+        question = Question(now, tuple(hint))
+        self._catch_up(question)
+        return question
+
+    def _build(self, spot: Spot, before: str, tokens: int, kept: str | None) -> Built:
+        snapshot = Snapshot.around(
+            before + spot.after,
+            len(before),
+            document=spot.path,
+            version=0,
+            language=spot.language,
+            path=spot.path,
+        )
+        return self._prompts.builder.build(snapshot, max_tokens=tokens, kept=kept)
+
+    def _catch_up(self, question: Question) -> None:
+        """Drafters with keys and values of their own hold the prompt too, as they do in use."""
+        prompt = question.built.prompt
+        context = DraftContext(buffer_name(0), "nobody", list(prompt.ids), len(prompt.ids))
+        for drafter in self.drafters:
+            if hasattr(drafter, "cache"):
+                for _ in range(CATCH_UP):
+                    if len(drafter.propose(context, 1)):
+                        break
+
+    def run(
+        self,
+        arm: Arm,
+        questions: Sequence[Question],
+        sampling: Sampling = GREEDY,
+        client: str = "",
+    ) -> list[Ran]:
+        """The answers, in order; raises the error by which one of them ended."""
+        watch = Watch()
+        self.core.decoding.drafters = [*arm.drafters, watch]
+        started = time.perf_counter()
+        numbers = [
+            self._admit(question, buffer_name(place), sampling, client or arm.name)
+            for place, question in enumerate(questions)
+        ]
+        ended = dict(self._until_idle(started))
+        return [
+            Ran(
+                ended[number].outcome, watch.seen.get(buffer_name(place), []), ended[number].seconds
+            )
+            for place, number in enumerate(numbers)
+        ]
+
+    def _admit(self, question: Question, buffer: str, sampling: Sampling, client: str) -> int:
+        built, number = question.built, next(self._numbers)
+        job = Job(
+            number,
+            buffer,
+            client,
+            built.prompt,
+            built.max_tokens,
+            sampling=sampling,
+            hint=question.hint,
+        )
+        stop = AtIds(frozenset(built.stop["stop_ids"]))
+        self.core.admit(job, Rules(stop, self.mask(question)), CancelToken())
+        return number
+
+    def mask(self, question: Question) -> TokenMask | None:
+        """What the first tokens of the answer must spell."""
+        built = question.built
+        return self._rules(Job(0, "", "", built.prompt, 1, stop=built.stop)).mask
+
+    def _until_idle(self, started: float) -> Iterator[tuple[int, Ran]]:
+        while self.core.busy:
+            for event in self.core.step():
+                if isinstance(event, Failed):
+                    raise from_code(event.code, event.message)
+                if isinstance(event, Done):
+                    if event.outcome.reason not in ("eos", "length"):
+                        raise EngineError(f"A run ended early ({event.outcome.reason}).")
+                    yield event.job, Ran(event.outcome, [], time.perf_counter() - started)
+
+    def text(self, ids: Sequence[int]) -> str:
+        return self._prompts.tokenizer.decode(ids)
+
+    def memory(self) -> Mapping[str, int]:
+        """Bytes that each drafter says it holds; those that hold next to nothing say nothing."""
+        held = {}
+        for drafter in self.drafters:
+            owner = drafter if hasattr(drafter, "bytes") else getattr(drafter, "cache", None)
+            own = self._weights if isinstance(drafter, SmallModel) else 0
+            held[drafter.name] = int(getattr(owner, "bytes", 0)) + own
+        return held
+
+
+def draft_weights(config: Config, start: Start) -> int:
+    """Bytes of the draft model's weights, as they were reckoned before it was loaded."""
+    if start.draft is None:
+        return 0
+    target, small = (describe(name, Path(where)) for name, where in (start.model, start.draft))
+    draft = needs(config, target, small, choose_device(config.engine.device)).draft
+    return draft.weights if draft else 0
+
+
+def buffer_name(place: int) -> str:
+    return f"lab/{place}"
+
+
+def _text_ids(ids: Sequence[int], built: Built) -> list[int]:
+    ends = set(built.stop["stop_ids"])
+    return [token for token in ids if token not in ends]
