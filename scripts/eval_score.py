@@ -14,13 +14,14 @@ from infill_items import BLOCK_KINDS, LINE_KINDS, Item
 RESAMPLES = 2000
 LEAST_REST = 4
 """Characters of the rest of a line that a span does not hold by chance."""
-_TAB = 4
+MEETING = 3
+"""Lines in a row that the buffer has next: one alone may be a closer of the block's own."""
 
 
 def cut(text: str, item: Item) -> str:
     """What of an answer stands for the hole: its line, its block, or its span."""
     if item.kind in LINE_KINDS:
-        whole_line = not _head(item).strip()
+        whole_line = not item.prefix.rpartition("\n")[2].strip()
         return (text.lstrip("\n") if whole_line else text).partition("\n")[0].rstrip()
     if item.kind in BLOCK_KINDS:
         return _block(text, item)
@@ -28,30 +29,26 @@ def cut(text: str, item: Item) -> str:
     return text.partition(rest)[0] if len(rest) >= LEAST_REST else text
 
 
-def _head(item: Item) -> str:
-    return item.prefix.rpartition("\n")[2]
-
-
 def _block(text: str, item: Item) -> str:
-    """Up to a line that the buffer has next, or one indented less than that and than the first.
+    """Up to where it goes on as the buffer does; at a file's end, to where it leaves the block.
 
     Where no tests judge it, where the block ends is chance: it has as many lines as what was there.
     """
-    below = next((line.rstrip() for line in item.suffix.split("\n") if line.strip()), "")
     lines = text.rstrip().split("\n")
     if not (item.more.get("tests") or item.more.get("io_tests")):
-        lines = lines[: item.middle.rstrip().count("\n") + 1]
-    whole = [_head(item) + lines[0], *lines[1:]]
-    base = next((_width(line) for line in whole if line.strip()), 0)
-    for at, line in enumerate(whole):
-        leaves = _width(line) < min(base, _width(below))
-        if at and line.strip() and (leaves or line.rstrip() == below):
+        return "\n".join(lines[: item.middle.rstrip().count("\n") + 1])
+    below = [line.rstrip() for line in item.suffix.split("\n") if line.strip()][:MEETING]
+    indented = _indented(item.prefix.rpartition("\n")[2] + text)
+    for at in range(1, len(lines)):
+        coming = [line.rstrip() for line in lines[at:] if line.strip()][: len(below) or 1]
+        leaves = indented and not _indented(lines[at]) and lines[at][:1] not in (")", "]", "}")
+        if coming == below[: len(coming)] or (not below and lines[at] and leaves):
             return "\n".join(lines[:at]).rstrip()
     return "\n".join(lines)
 
 
-def _width(line: str) -> int:
-    return len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(_TAB))
+def _indented(text: str) -> bool:
+    return text.lstrip("\n")[:1] in (" ", "\t")
 
 
 def exact(text: str, item: Item) -> bool:

@@ -32,6 +32,16 @@ class Ran(NamedTuple):
     reason: str
 
 
+class OnlyEnds:
+    """core.StopRule: the model alone ends its answer."""
+
+    def __init__(self, stop_ids: Sequence[int]) -> None:
+        self._stop_ids = frozenset(stop_ids)
+
+    def step(self, ids: Sequence[int]) -> str | None:
+        return "eos" if self._stop_ids.intersection(ids) else None
+
+
 class Filler:
     def __init__(self, model: str, flags: Mapping[str, Any]) -> None:
         from completiond.config import load
@@ -93,14 +103,17 @@ class Filler:
         """Give the KV cache back: nothing of the last prompts is used again."""
         self._core.cache.forget("bench")
 
-    def run(self, built: Any, stop: Mapping[str, Any]) -> Ran:
-        """A run to its end. What the slot still holds of the prompt is used, which on int8
-        changes no token."""
+    def run(self, built: Any, stop: Mapping[str, Any], *, free: bool = False) -> Ran:
+        """A run to its end, which in a free one the model alone decides. What the slot still holds
+        of the prompt is used, which on int8 changes no token."""
         from completiond.core import CancelToken
         from completiond.engine.job import Done, Failed, Job
 
         job = Job(1, "bench", "", built.prompt, built.max_tokens, stop=stop)
-        self._core.admit(job, self._rules(job), CancelToken())
+        rules = self._rules(job)
+        if free:
+            rules = rules._replace(stop=OnlyEnds(stop["stop_ids"]))
+        self._core.admit(job, rules, CancelToken())
         while True:
             for event in self._core.step():
                 if isinstance(event, Failed):
