@@ -138,7 +138,7 @@ def open_sides(
     for name in wanted:
         if name == "ours":
             flags = {"engine.kernel": arguments.kernel, "engine.threads": arguments.threads}
-            sides[name] = Ours(arguments.model, flags)
+            sides[name] = Ours(arguments.model, flags, product().layout)
         else:
             batch = str(arguments.llama_batch)
             flags_of = [batch if one == str(BATCH) else one for one in FLAGS]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from infill_items import Item
 
-from completiond.postprocess.clean import fit
+from completiond.postprocess.clean import clean
 from completiond.prompt.stopping import trim
 
 Row = Mapping[str, Any]
@@ -37,7 +37,7 @@ def answer(row: Row, item: Item, rules: Rules = ALL) -> str:
     text = _ended(row, rules.stop)
     if not rules.clean:
         return text
-    shown, _ = fit(text, item.prefix, item.suffix)
+    shown, _ = clean(text, item.snapshot())
     return shown
 
 

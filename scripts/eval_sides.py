@@ -53,10 +53,12 @@ def most_tokens(item: Item) -> int:
 
 
 class Ours:
-    """Our model in this process."""
+    """Our model in this process. In a layout other than `whole`, which is the product's, it says no
+    more of a line than that line: only scores are compared there."""
 
-    def __init__(self, model: str, flags: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, flags: Mapping[str, Any], whole: str) -> None:
         self._filler = Filler(model, flags)
+        self._whole = whole
         self._last = ""
 
     def fill(self, item: Item, setting: Setting, chunks: Sequence[Chunk]) -> dict[str, Any]:
@@ -64,11 +66,13 @@ class Ours:
             self._filler.forget()  # of one item, what two layouts share is computed once
             self._last = item.key
         built = self._filler.built(item, most_tokens(item), LAYOUTS[setting.layout], chunks)
-        ran = self._filler.run(built, built.stop, free=setting.free)
+        brief = item.kind in LINE_KINDS and setting.layout != self._whole
+        stop = built.stop | ({"single": True} if brief else {})
+        ran = self._filler.run(built, stop, free=setting.free)
         return {
             "text": ran.text,
             "reason": ran.reason,
-            "stop": built.stop | {"stop_ids": []},
+            "stop": stop | {"stop_ids": []},
             "decoded": len(ran.ids),
         }
 

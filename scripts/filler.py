@@ -87,17 +87,7 @@ class Filler:
         self, item: Item, max_tokens: int, manner: Manner = PRODUCT, chunks: Sequence[Any] = ()
     ) -> Any:
         """The prompt at the item's hole."""
-        from completiond.core import Snapshot
-
-        snapshot = Snapshot.around(
-            item.prefix + item.suffix,
-            len(item.prefix),
-            document=item.key,
-            version=1,
-            language=item.language,
-            path=item.path,
-        )
-        return self._builder(manner).build(snapshot, chunks, max_tokens=max_tokens)
+        return self._builder(manner).build(item.snapshot(), chunks, max_tokens=max_tokens)
 
     def forget(self) -> None:
         """Give the KV cache back: nothing of the last prompts is used again."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from completiond.core import Snapshot
+
 LINE_KINDS = ("single-line", "line-rest")
 """Their answers are one line."""
 BLOCK_KINDS = ("multi-line", "body", "safim-block")
@@ -40,6 +42,17 @@ class Item(NamedTuple):
     @property
     def path(self) -> str:
         return str(self.more.get("path", ""))
+
+    def snapshot(self) -> Snapshot:
+        """The buffer with the hole at its cursor."""
+        return Snapshot.around(
+            self.prefix + self.suffix,
+            len(self.prefix),
+            document=self.key,
+            version=1,
+            language=self.language,
+            path=self.path,
+        )
 
 
 COMMON = ("id", "kind", "language", "prefix", "suffix", "middle")

@@ -60,6 +60,25 @@ def lf(text: str) -> str:
 # What it says
 
 
+@pytest.mark.parametrize("healing", [True, False])
+@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
+def test_healing_takes_back_the_same_word_in_every_layout_or_nothing(
+    layout: str, healing: bool
+) -> None:
+    text = "".join(f"line {n}\n" for n in range(30)) + "    total = val"
+    build = PromptBuilder(
+        ByteTokenizer(),
+        None,
+        context=4096,
+        completion=Completion(layout=layout),
+        eos_ids=[],
+        healing=healing,
+    ).build
+    built = build(at(text, len(text)), max_tokens=8)
+    assert built.healed == built.stop["healed"] == (" val" if healing else "")
+    assert built.prefix + built.typed + built.healed == text
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layout", ["line", "long", "cursor"])
 def test_the_parts_of_a_prompt_are_the_text(name: str, layout: str) -> None:
