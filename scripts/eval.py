@@ -39,7 +39,8 @@ def main() -> None:
     settings = plan(arguments)
     rows = RowFile(arguments.out, ("model", "setting", "item"))
     try:
-        fill(arguments, items, settings, rows)
+        if not arguments.report:
+            fill(arguments, items, settings, rows)
     except KeyboardInterrupt:
         say("Stopped; what follows is of the items that every setting has answered.")
     result = report(arguments, items, settings, rows)
@@ -59,6 +60,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--layouts", action="store_true", help="each layout, healed and not")
     parser.add_argument("--rules", action="store_true", help="with and without each rule")
     parser.add_argument("--no-tests", action="store_true", help="run no tests of items")
+    parser.add_argument("--report", action="store_true", help="only tell what FILE holds")
     parser.add_argument("--losses", action="store_true", help="what a peer has right and we not")
     parser.add_argument("--llama-bin", type=Path, help="folder of llama-server: the peer")
     parser.add_argument("--gguf", type=Path, help="the same model's file for it")

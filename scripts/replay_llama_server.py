@@ -21,6 +21,8 @@ from completiond.errors import EngineDied, ModelMissing
 MOST_TOKENS = 128
 PROMPT_MS = 500
 READY_S = 120.0
+ANSWER_S = 900.0
+"""A machine that does other things too may need this for one long prompt."""
 FLAGS = ("-c", "8192", "-b", "1024", "-ub", "1024", "-np", "1", "--cache-reuse", "256")
 """What llama.vim's README and llama.cpp's own FIM presets start it with, on a machine like this."""
 
@@ -94,7 +96,7 @@ class Server(NamedTuple):
             return False
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         try:
             data = json.dumps(body)
             connection.request("POST", path, data, {"Content-Type": "application/json"})
@@ -137,4 +139,4 @@ def server(
         yield here
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(READY_S)
