@@ -170,15 +170,35 @@ def test_lone_surrogates_reach_neither_ids_nor_wire() -> None:
         ("    ", " "),
         ("\t\t", "\t"),
         ("impor", "impor"),
-        ("foo(", ""),
-        ("foo($bar", "$bar"),
+        ("foo(", "("),
+        ("foo($bar", "($bar"),
+        ("parts.spl", ".spl"),
+        ("loop-", "-"),
+        ("x = [", " ["),
         ("x = e\u0301t", " e\u0301t"),
-        ("é😀", ""),
+        ("é😀", "😀"),
         ("", ""),
     ],
 )
-def test_the_unfinished_word_and_its_blanks_are_taken_back(typed: str, healed: str) -> None:
+def test_the_unfinished_word_its_signs_and_its_blanks_are_taken_back(
+    typed: str, healed: str
+) -> None:
     assert taken_back(typed) == healed
+
+
+@pytest.mark.parametrize("name", ["qwen", "starcoder"])
+@pytest.mark.parametrize(
+    "whole", ["parts.split()", "a = loop->next;", "x = [(1, 2)]", "if a != b:"]
+)
+def test_wherever_a_line_is_cut_what_is_kept_ends_with_one_of_its_tokens(
+    whole: str, name: str
+) -> None:
+    tokenizer = real(name)
+    ids = tokenizer.encode(whole)
+    ends = {len(tokenizer.decode(ids[:n])) for n in range(len(ids) + 1)}
+    for cursor in range(len(whole)):
+        typed = whole[:cursor]
+        assert len(typed) - len(taken_back(typed)) in ends
 
 
 def test_the_cut_in_a_very_long_word_stays_while_it_is_typed() -> None:
