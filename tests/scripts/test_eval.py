@@ -264,6 +264,20 @@ def test_a_whole_program_is_compared_with_its_outputs_line_by_line() -> None:
     assert not eval_tests.passes(item, "* 3")
 
 
+@needs_quarantine
+def test_a_verdict_is_kept_and_an_answer_is_right_by_its_tests_not_its_letters(
+    tmp_path: Path,
+) -> None:
+    rows = RowFile(tmp_path / "rows.jsonl", ("model", "setting", "item"))
+    rows.add({"model": "m", "setting": PEER.name, "item": TESTED.key, "text": "    return b + a"})
+    path = tmp_path / "tests.jsonl"
+    for _ in range(2):
+        verdicts = RowFile(path, ("item", "text"))
+        scores = Judge([TESTED], rows, verdicts).scores("m", PEER)
+        assert (scores.exact, scores.passed, scores.right) == ([0.0], [1.0], [1.0])
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 1
+
+
 def test_a_language_without_its_tools_has_no_verdict() -> None:
     assert not eval_tests.can_test(TESTED._replace(language="haskell"))
     assert not eval_tests.can_test(hole())
