@@ -87,12 +87,12 @@ def compare(arguments: Any) -> dict[str, Any]:
             if (kernel, item.key) in results.exact:
                 continue
             if kernel not in fillers:
-                fillers[kernel] = _filler(arguments, kernel)
+                fillers[kernel] = make_filler(arguments, kernel)
             results.add(kernel, item, *exact(fillers[kernel], item))
     return report(items, results, kernels)
 
 
-def _filler(arguments: Any, kernel: str) -> Filler:
+def make_filler(arguments: Any, kernel: str) -> Filler:
     flags = {
         "engine.kernel": kernel,
         "engine.threads": arguments.threads,
