@@ -5,157 +5,49 @@ Results go to a file of JSON lines as they come, and a run that is repeated goes
 An item whose answer grows clearly longer than its reference is no match, and ends there.
 """
 
-import json
 import math
 import random
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-LINE_KINDS = ("single-line", "line-rest")
-"""Their answers are one line: such a run stops at its end."""
+from filler import Filler
+from infill_items import LINE_KINDS, Item, read_items
+from row_file import RowFile
+
 SLACK = 24
 """Tokens that an answer may have more than its reference, for a stop that comes behind it."""
 LONGEST = 256
 PREFIX_TOKENS, SUFFIX_TOKENS = 768, 256
-PASS_MS = 500.0
-"""Nobody waits for a cancel here: prompts are computed in few passes."""
 
 
-class Item(NamedTuple):
-    """A hole in a file: what is before and behind it, and what was there."""
+def exact(filler: Filler, item: Item) -> tuple[bool, str]:
+    """Whether the answer is the reference but for white space around it; the answer."""
+    from completiond.prompt.stopping import trim
 
-    set: str
-    id: str
-    kind: str
-    language: str
-    prefix: str
-    suffix: str
-    middle: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.set}/{self.id}"
-
-
-def read_items(directory: Path) -> list[Item]:
-    """The items of every set in `directory`, by set and as they come."""
-    found = []
-    for path in sorted(directory.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            fields = json.loads(line)
-            names = ("id", "kind", "language", "prefix", "suffix", "middle")
-            found.append(Item(path.stem, *(fields[name] for name in names)))
-    if not found:
-        raise SystemExit(f"{directory} holds no infill items (*.jsonl); name their place: --data")
-    return found
-
-
-def spread_out(things: Sequence[Any], count: int) -> list[Any]:
-    """`count` of them at equal distances, the same each time."""
-    if not 0 < count < len(things):
-        return list(things)
-    return [things[i * len(things) // count] for i in range(count)]
-
-
-# -- answers --------------------------------------------------------------------------------------
-
-
-class Filler:
-    """Prompt, run and trim of one kernel, as the daemon does them."""
-
-    def __init__(self, model: str, kernel: str, threads: int) -> None:
-        from completiond.config import load
-        from completiond.engine.load import load_core
-        from completiond.engine_process import rules_for
-        from completiond.model import store
-        from completiond.prompt import templates
-        from completiond.prompt.builder import PromptBuilder
-        from completiond.prompt.tokenizer import Tokenizer
-
-        files = store.resolve(model)
-        flags = {
-            "engine.kernel": kernel,
-            "engine.threads": threads,
-            "engine.device": "cpu",
-            "engine.pass_ms": PASS_MS,
-            "completion.prefix_tokens": PREFIX_TOKENS,
-            "completion.suffix_tokens": SUFFIX_TOKENS,
-        }
-        settings = load(flags)
-        self.tokenizer = Tokenizer.load(files.directory, name=files.name)
-        self._builder = PromptBuilder(
-            self.tokenizer,
-            templates.choose(self.tokenizer),
-            context=min(settings.model.context, files.context),
-            completion=settings.completion,
-            eos_ids=files.eos_ids,
-        )
-        self._rules = rules_for(self.tokenizer)
-        self._core = load_core(settings, files)
-
-    def exact(self, item: Item) -> tuple[bool, str]:
-        """Whether the answer is the reference but for white space around it; the answer."""
-        from completiond.prompt.stopping import trim
-
-        room = len(self.tokenizer.encode(item.middle)) + SLACK
-        built = self.built(item, min(room, LONGEST))
-        stop = built.stop | ({"single": True} if item.kind in LINE_KINDS else {})
-        ids, reason = self._run(built, stop)
-        text = trim(self.tokenizer.decode(ids), stop, reason)
-        return reason != "length" and text.strip() == item.middle.strip(), text
-
-    def built(self, item: Item, max_tokens: int) -> Any:
-        from completiond.core import Snapshot
-
-        snapshot = Snapshot.around(
-            item.prefix + item.suffix,
-            len(item.prefix),
-            document=item.key,
-            version=1,
-            language=item.language,
-            path="",
-        )
-        return self._builder.build(snapshot, max_tokens=max_tokens)
-
-    def _run(self, built: Any, stop: dict[str, Any]) -> tuple[list[int], str]:
-        from completiond.core import CancelToken
-        from completiond.engine.job import Done, Failed, Job
-
-        self._core.cache.forget("bench")
-        job = Job(1, "bench", "", built.prompt, built.max_tokens, stop=stop)
-        self._core.admit(job, self._rules(job), CancelToken())
-        while True:
-            for event in self._core.step():
-                if isinstance(event, Failed):
-                    raise SystemExit(event.message)
-                if isinstance(event, Done):
-                    return event.outcome.ids, event.outcome.reason
+    room = len(filler.tokenizer.encode(item.middle)) + SLACK
+    built = filler.built(item, min(room, LONGEST))
+    stop = built.stop | ({"single": True} if item.kind in LINE_KINDS else {})
+    filler.forget()
+    ran = filler.run(built, stop)
+    text = trim(ran.text, stop, ran.reason)
+    return ran.reason != "length" and text.strip() == item.middle.strip(), text
 
 
 # -- results --------------------------------------------------------------------------------------
 
 
 class Results:
-    """Answers by kernel and item in a file that grows; a line that was cut off is dropped."""
+    """Answers by kernel and item in a file that grows."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.exact: dict[tuple[str, str], bool] = {}
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        whole, _, cut_off = text.rpartition("\n")
-        if cut_off:
-            path.write_text(whole + "\n" if whole else "", encoding="utf-8")
-        for line in whole.splitlines():
-            row = json.loads(line)
-            self.exact[row["kernel"], row["item"]] = row["exact"]
+        self._file = RowFile(path, ("kernel", "item"))
+        self.exact = {key: row["exact"] for key, row in self._file.rows.items()}
 
-    def add(self, kernel: str, item: Item, exact: bool, text: str) -> None:
-        self.exact[kernel, item.key] = exact
-        row = {"kernel": kernel, "item": item.key, "exact": exact, "text": text}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+    def add(self, kernel: str, item: Item, right: bool, text: str) -> None:
+        self.exact[kernel, item.key] = right
+        self._file.add({"kernel": kernel, "item": item.key, "exact": right, "text": text})
 
 
 def paired(first: Sequence[bool], second: Sequence[bool]) -> dict[str, Any]:
@@ -195,9 +87,19 @@ def compare(arguments: Any) -> dict[str, Any]:
             if (kernel, item.key) in results.exact:
                 continue
             if kernel not in fillers:
-                fillers[kernel] = Filler(arguments.model, kernel, arguments.threads)
-            results.add(kernel, item, *fillers[kernel].exact(item))
+                fillers[kernel] = make_filler(arguments, kernel)
+            results.add(kernel, item, *exact(fillers[kernel], item))
     return report(items, results, kernels)
+
+
+def make_filler(arguments: Any, kernel: str) -> Filler:
+    flags = {
+        "engine.kernel": kernel,
+        "engine.threads": arguments.threads,
+        "completion.prefix_tokens": PREFIX_TOKENS,
+        "completion.suffix_tokens": SUFFIX_TOKENS,
+    }
+    return Filler(arguments.model, flags)
 
 
 def report(items: Sequence[Item], results: Results, kernels: Sequence[str]) -> dict[str, Any]:

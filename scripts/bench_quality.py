@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import bench_divergence
 import bench_items
+import infill_items
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LEAST, MOST = 300, 512
@@ -95,13 +96,13 @@ def load(files: Any, kernel: str, arguments: Any) -> Any:
 
 def read_snippets(arguments: Any, tokenizer: Any) -> Iterator[list[int]]:
     """Half from files as they stood before a commit, half infill prompts with their answers."""
-    items = bench_items.read_items(arguments.data / "infill")
+    items = infill_items.read_items(arguments.data / "infill")
     prompts = [prompt_of(item, tokenizer) for item in items]
     windows = list(file_windows(arguments.data, tokenizer))
     whole = [ids[-MOST:] for ids in prompts if len(ids) >= LEAST]
     half = arguments.snippets // 2
-    yield from bench_items.spread_out(windows, half)
-    yield from bench_items.spread_out(whole, arguments.snippets - half)
+    yield from infill_items.spread_out(windows, half)
+    yield from infill_items.spread_out(whole, arguments.snippets - half)
 
 
 def file_windows(data: Path, tokenizer: Any) -> Iterator[list[int]]:
@@ -114,7 +115,7 @@ def file_windows(data: Path, tokenizer: Any) -> Iterator[list[int]]:
         yield from (ids[at : at + MOST] for at in range(0, len(ids) - LEAST, MOST))
 
 
-def prompt_of(item: bench_items.Item, tokenizer: Any) -> list[int]:
+def prompt_of(item: infill_items.Item, tokenizer: Any) -> list[int]:
     """The item as a model of the tokenizer's family sees it, with the text that fills the hole."""
     from completiond.prompt import templates
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench_items import LINE_KINDS, LONGEST, SLACK, Filler, Item, read_items
+from bench_items import LONGEST, SLACK, make_filler
+from infill_items import LINE_KINDS, Item, read_items
 
 from completiond.core import Snapshot
 from completiond.postprocess.clean import RULES, clean
@@ -66,12 +67,13 @@ def write(arguments: argparse.Namespace) -> dict[str, Any]:
     items = chosen(arguments)
     random.Random(1).shuffle(items)
     done = {row["item"] for row in rows(arguments.write)}
-    filler = Filler(arguments.model, "int8", arguments.threads)
+    filler = make_filler(arguments, "int8")
     free = {"off": list(STOPS), "single": False, "statement": False}
     for item in [item for item in items[: arguments.limit or None] if item.key not in done]:
         room = len(filler.tokenizer.encode(item.middle)) + SLACK
         built = filler.built(item, min(room, LONGEST))
-        ids, reason = filler._run(built, built.stop | free)
+        filler.forget()
+        ids, _, reason = filler.run(built, built.stop | free)
         ends = [len(filler.tokenizer.decode(ids[: n + 1])) for n in range(len(ids))]
         text = filler.tokenizer.decode(ids[:-1] if reason == "eos" else ids)
         row = {"item": item.key, "healed": built.healed, "reason": reason, "ends": ends}

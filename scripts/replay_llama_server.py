@@ -1,7 +1,7 @@
 """A llama-server process and its /infill, asked with llama.vim's numbers (2026-01-31, a1c8e6e).
 
 The samplers are llama.vim's with `temperature` 0 behind them, so that a replay is the same twice;
-its ring of chunks of other places stays empty, as our side sends none either.
+its ring of chunks of other places stays empty in a replay, as our side sends none either.
 """
 
 import http.client
@@ -9,10 +9,10 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from replay_llama_text import Local
 
@@ -21,13 +21,29 @@ from completiond.errors import EngineDied, ModelMissing
 MOST_TOKENS = 128
 PROMPT_MS = 500
 READY_S = 120.0
+ANSWER_S = 900.0
+"""A machine that does other things too may need this for one long prompt."""
 FLAGS = ("-c", "8192", "-b", "1024", "-ub", "1024", "-np", "1", "--cache-reuse", "256")
 """What llama.vim's README and llama.cpp's own FIM presets start it with, on a machine like this."""
+
+
+FOREVER = -1
+"""No limit of time: what it says does not depend on what else the machine does."""
+
+
+class Extra(Protocol):
+    """A piece of another file."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def text(self) -> str: ...
 
 
 class Reply(NamedTuple):
     text: str
     prefilled: int
+    decoded: int = 0
 
 
 class Server(NamedTuple):
@@ -36,14 +52,22 @@ class Server(NamedTuple):
     pid: int
     port: int
 
-    def infill(self, here: Local, predict_ms: int) -> Reply:
+    def infill(
+        self,
+        here: Local,
+        predict_ms: int,
+        *,
+        extra: Sequence[Extra] = (),
+        most: int = MOST_TOKENS,
+        prompt_ms: int = PROMPT_MS,
+    ) -> Reply:
         request = {
             "id_slot": 0,
             "input_prefix": here.prefix,
             "input_suffix": here.suffix,
-            "input_extra": [],
+            "input_extra": [{"filename": one.path, "text": one.text} for one in extra],
             "prompt": here.middle,
-            "n_predict": MOST_TOKENS,
+            "n_predict": most,
             "stop": [],
             "n_indent": here.indent,
             "top_k": 40,
@@ -52,12 +76,15 @@ class Server(NamedTuple):
             "temperature": 0.0,
             "stream": False,
             "cache_prompt": True,
-            "t_max_prompt_ms": PROMPT_MS,
+            "t_max_prompt_ms": prompt_ms,
             "t_max_predict_ms": predict_ms,
         }
         reply = self._post("/infill", request)
+        timings = reply.get("timings", {})
         return Reply(
-            str(reply.get("content", "")), int(reply.get("timings", {}).get("prompt_n", 0))
+            str(reply.get("content", "")),
+            int(timings.get("prompt_n", 0)),
+            int(timings.get("predicted_n", 0)),
         )
 
     def ready(self) -> bool:
@@ -69,7 +96,7 @@ class Server(NamedTuple):
             return False
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=READY_S)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         try:
             data = json.dumps(body)
             connection.request("POST", path, data, {"Content-Type": "application/json"})
@@ -88,7 +115,9 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def server(binaries: Path, model: Path, threads: int = 2) -> Iterator[Server]:
+def server(
+    binaries: Path, model: Path, threads: int = 2, flags: Sequence[str] = FLAGS
+) -> Iterator[Server]:
     """llama-server on a free port of this machine, until it is ready. Raises what is missing."""
     program = binaries / "llama-server"
     for path in (program, model):
@@ -98,7 +127,7 @@ def server(binaries: Path, model: Path, threads: int = 2) -> Iterator[Server]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [str(program), "-m", str(model), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["-t", str(threads), "--no-webui", *FLAGS]
+    command += ["-t", str(threads), "--no-webui", *flags]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     here = Server(process.pid, port)
     try:
@@ -110,4 +139,4 @@ def server(binaries: Path, model: Path, threads: int = 2) -> Iterator[Server]:
         yield here
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(READY_S)

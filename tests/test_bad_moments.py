@@ -203,7 +203,8 @@ async def test_a_run_of_a_client_that_is_cut_off_ends_although_nobody_hangs_up(
 ):
     monkeypatch.setattr(router, "HEARTBEAT_MS", 150)
     monkeypatch.setattr(router, "HEARTBEAT_TIMEOUT_MS", 600)
-    async with world(tmp_path, at="tcp://127.0.0.1:0", **SLOW) as w:
+    endless = SLOW | {"answers": ["+".join(map(str, range(1000)))]}  # no loop, which would end it
+    async with world(tmp_path, at="tcp://127.0.0.1:0", **endless) as w:
         cable = Cable()
         try:
             w.endpoint = await cable.lay(w.endpoint)

@@ -43,7 +43,7 @@ class Decoding:
         self.runner = runner
         self.draft_tokens = draft_tokens
         self._policy = policy or FixedK(draft_tokens)
-        self.drafters = drafters
+        self.use(drafters)
 
     @property
     def drafters(self) -> Ids[Drafter]:
@@ -51,9 +51,13 @@ class Decoding:
 
     @drafters.setter
     def drafters(self, drafters: Ids[Drafter]) -> None:
+        self.use(drafters)
+
+    def use(self, drafters: Ids[Drafter], policy: Policy | None = None) -> None:
+        """Draft by these from now on, and choose by `policy` instead of the engine's own."""
         self._drafters = drafters
         guarded = [Guarded(drafter, self.runner.vocab_size) for drafter in drafters]
-        self.drafting = Drafting(guarded, self._policy)
+        self.drafting = Drafting(guarded, policy or self._policy)
 
     def step(self, turns: Ids[Turn]) -> list[Step]:
         """One pass over all turns, one Step each."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from completiond import engine_process, flights
@@ -24,6 +23,8 @@ from completiond.core import (
     TokenMask,
 )
 from completiond.drafters.base import DraftContext, Drafter
+from completiond.drafters.planner import Policy
+from completiond.drafters.policies import FixedK
 from completiond.drafters.small_model import SmallModel
 from completiond.engine.desk import Start
 from completiond.engine.job import Done, Failed, Job, Rules
@@ -31,9 +32,9 @@ from completiond.engine.load import needs
 from completiond.engine.model_core import ModelCore
 from completiond.errors import EngineError, from_code
 from completiond.measure.spots import Spot
-from completiond.model.checkpoint import describe
+from completiond.model.checkpoint import ModelFiles
 from completiond.model.loader import choose_device
-from completiond.prompt.builder import Built
+from completiond.prompt.builder import NOTHING, Built, Kept
 from completiond.reuse import remainder
 
 PLAIN, AUTO = "plain", "auto"
@@ -109,6 +110,7 @@ class Lab:
         self.drafters: tuple[Drafter, ...] = tuple(self.core.decoding.drafters)
         self._weights = draft_weights(config, start)
         self._numbers = count(1)
+        self.policy: Policy | None = None  # the engine's own, unless somebody wants another
 
     @property
     def info(self) -> dict[str, Any]:
@@ -120,23 +122,27 @@ class Lab:
         together = [Arm(AUTO, self.drafters)] if len(alone) > 1 else []
         return [Arm(PLAIN), *alone, *together]
 
+    def draft_all(self) -> None:
+        """As much as drafters have, whether or not it pays: what is to be proved is not speed."""
+        self.policy = FixedK(self.core.decoding.draft_tokens)
+
     def question(self, spot: Spot, tokens: int) -> Question:
         """What is asked at a spot, one request later than at `before`.
 
         The answer at `before` is computed plainly here: what it still says is the hint, and the
         slot of the buffer holds the prompt, as it does while one types.
         """
-        earlier = self._build(spot, spot.before, tokens, None)
+        earlier = self._build(spot, spot.before, tokens, NOTHING)
         said = self.run(Arm(PLAIN), [Question(earlier)])[0]
         text = self._prompts.tokenizer.decode(_text_ids(said.ids, earlier))
-        now = self._build(spot, spot.before + spot.typed, tokens, earlier.prefix)
+        now = self._build(spot, spot.before + spot.typed, tokens, earlier.kept)
         rest = remainder(text.removeprefix(earlier.healed), spot.typed)
         hint = self._prompts.tokenizer.encode(now.healed + rest) if rest else []
         question = Question(now, tuple(hint))
         self._catch_up(question)
         return question
 
-    def _build(self, spot: Spot, before: str, tokens: int, kept: str | None) -> Built:
+    def _build(self, spot: Spot, before: str, tokens: int, kept: Kept) -> Built:
         snapshot = Snapshot.around(
             before + spot.after,
             len(before),
@@ -166,7 +172,7 @@ class Lab:
     ) -> list[Ran]:
         """The answers, in order; raises the error by which one of them ended."""
         watch = Watch()
-        self.core.decoding.drafters = [*arm.drafters, watch]
+        self.core.decoding.use([*arm.drafters, watch], self.policy)
         started = time.perf_counter()
         numbers = [
             self._admit(question, buffer_name(place), sampling, client or arm.name)
@@ -227,7 +233,7 @@ def draft_weights(config: Config, start: Start) -> int:
     """Bytes of the draft model's weights, as they were reckoned before it was loaded."""
     if start.draft is None:
         return 0
-    target, small = (describe(name, Path(where)) for name, where in (start.model, start.draft))
+    target, small = ModelFiles.of(start.model), ModelFiles.of(start.draft)
     draft = needs(config, target, small, choose_device(config.engine.device)).draft
     return draft.weights if draft else 0
 

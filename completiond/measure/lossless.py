@@ -82,6 +82,7 @@ class Audit:
     """`compare` spot by spot; what was found so far is in `checks`."""
 
     def __init__(self, lab: Lab, buffers: int) -> None:
+        lab.draft_all()
         self._lab = lab
         self._buffers = buffers
         self._waiting: dict[Sampling, list[Case]] = {}

@@ -98,6 +98,7 @@ def engine_fit(lab: Lab, question: Question, trials: int) -> Fit | None:
     small = next((d for d in lab.drafters if isinstance(d, SmallModel)), None)
     if small is None:
         return None
+    lab.draft_all()
     rejecting = SmallModel(small.runner, small.cache.budget, rejection=True)
     arm, short = Arm("rejection", (rejecting,)), question.first(2)
     wanted = law.probabilities(processed(lab, short, (), DRAWN))

@@ -70,13 +70,16 @@ def line_anchor(before: str) -> int:
 
 
 def taken_back(typed: str) -> str:
-    """The unfinished word at the end and the blanks before it, of an indentation only the last.
+    """The unfinished word at the end, the run of signs before it, and the blanks before that; of an
+    indentation only the last.
 
-    A vocabulary writes `    if` as three blanks and ` if`: behind four blanks the model would go
-    on with a fifth.
+    A vocabulary writes `    if` as three blanks and ` if`, `.split` and `->` as one: behind four
+    blanks the model would go on with a fifth, and behind `loop-` not with `>`.
     """
     at = len(typed)
     while at and _in_word(typed[at - 1]):
+        at -= 1
+    while at and not _in_word(typed[at - 1]) and not typed[at - 1].isspace():
         at -= 1
     stem = typed[:at].rstrip(" \t")
     healed = typed[len(stem) :] if stem else typed[max(0, at - 1) :]

@@ -123,13 +123,17 @@ class PromptBuilder:
         completion: config.Completion,
         eos_ids: Collection[int],
         off: Collection[str] = (),
+        healing: bool | None = None,
     ) -> None:
+        """`healing` is whether the word at the cursor is taken back; None is what the layout
+        needs."""
         self._tokenizer = tokenizer
         self._template = template
         self._context = context
         self._completion = completion
         self._off = off
-        self._healing = completion.layout != "cursor"
+        self._anchored = completion.layout != "cursor"
+        self._healing = self._anchored if healing is None else healing
         self._long = completion.layout == "long"
         template_ids = template.stop_ids(tokenizer) if template else []
         self._stop_ids = sorted({*template_ids, *eos_ids})
@@ -179,18 +183,19 @@ class PromptBuilder:
         room = max(0, self._context - answer - healed - SENTINELS)
         suffix = min(self._completion.suffix_tokens, room // 4) if self._template else 0
         before = min(self._completion.prefix_tokens, room - suffix)
-        typed = min(TYPED_TOKENS, before // 2) if self._healing else 0
+        typed = min(TYPED_TOKENS, before // 2) if self._anchored else 0
         return _Budget(room - suffix - before, before - typed, typed, suffix, healed, answer)
 
     def _split(self, before: str, limit: int, kept: str | None) -> Split:
-        if not self._healing:
-            return Split(before, "", "")
-        for anchor, room in self._anchors(before, limit, kept):
+        for anchor, room in self._anchors(before, limit, kept) if self._anchored else ():
             split = split_at(before, anchor)
+            if not self._healing:
+                split = Split(split.prefix, split.typed + split.healed, "")
             # Eight characters a token are more than code has: no need to encode a long text.
             if len(split.typed) <= 8 * room and self._tokens(split.typed) <= room:
                 return split
-        return Split(before[: len(before) - len(split.healed)], "", split.healed)
+        healed = split_at(before, line_anchor(before)).healed if self._healing else ""
+        return Split(before[: len(before) - len(healed)], "", healed)
 
     def _anchors(self, before: str, limit: int, kept: str | None) -> Iterator[tuple[int, int]]:
         """Where to split, best first, and the tokens that the typed part may then have.

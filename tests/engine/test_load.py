@@ -75,7 +75,7 @@ def test_parts_are_forced_by_name_and_the_first_layers_draft_in_the_target_s_own
 
 def test_the_engine_process_drafts_from_the_texts_that_its_client_sent(files: ModelFiles) -> None:
     engine = {"device": "cpu", "threads": 1, "speculation": "suffix", "policy": "fixed"}
-    start = {"kind": "model", "model": ["tiny", str(files.directory)], "draft": None}
+    start = {"kind": "model", "model": files.plain(), "draft": None}
     loaded = engine_process.load(start | {"config": {"engine": engine}})
     ids = Tokenizer.load(files.directory).encode("pqrstuv")
     assert loaded.reading is not None

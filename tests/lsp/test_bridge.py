@@ -237,6 +237,7 @@ async def test_context_comes_in_a_pause_is_computed_then_and_travels_once(tmp_pa
         return m.Completion(asked.id, asked.version, len(asked.before), [], "empty", unknown)
 
     async with bridging(tmp_path, answer, "x = helper(1)\n") as (bridge, daemon):
+        bridge.options = Options(context=True)
         bridge.context.settled_s = 0.02
         bridge.open(Opened("file:///work/space/c.md", "markdown", 1, "# helper\n"))
         await bridge.complete(at(0, 4))

@@ -18,10 +18,13 @@ def test_every_setting_is_taken() -> None:
         "disabledLanguages": ["markdown"],
         "fallbackCompletion": True,
         "context": True,
+        "contextTokens": 100,
         "tabSize": 2,
         "insertSpaces": False,
     }
-    expected = Options(False, "ipc:///x", False, "m", 7, 900, ("markdown",), True, True, 2, False)
+    expected = Options(
+        False, "ipc:///x", False, "m", 7, 900, ("markdown",), True, True, 100, 2, False
+    )
     assert parse(raw, Options()) == (expected, [])
     assert parse({"completiond": raw}, Options()) == (expected, [])
 

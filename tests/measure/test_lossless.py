@@ -29,6 +29,7 @@ from completiond.measure.rejection import (
 )
 from completiond.measure.spots import Spot, spots_in
 from completiond.model import sampling
+from completiond.model.checkpoint import describe
 
 WARM = Sampling(temperature=0.9, seed=5)
 CODE = "".join(f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(12))
@@ -44,7 +45,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         saved(where / name, "qwen2", **shape)
     flags = {"engine.device": "cpu", "engine.kernel": "fp32", "engine.threads": 1}
     settings = config.load(flags | {"model.context": 400}, environ={})
-    models = [(name, str(where / name)) for name in ("target", "draft")]
+    models = [describe(name, where / name).plain() for name in ("target", "draft")]
     return Lab(settings, Start("model", asdict(settings), *models))
 
 
@@ -180,7 +181,7 @@ def test_a_sampler_with_a_bug_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, name, bug)
-    assert not fit(sampler, case, range(800), SAMPLERS[sampler]).fits
+    assert not fit(sampler, case, range(2400), SAMPLERS[sampler]).fits
 
 
 def test_the_engine_draws_by_the_targets_law_with_a_draft_model(

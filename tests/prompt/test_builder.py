@@ -60,6 +60,25 @@ def lf(text: str) -> str:
 # What it says
 
 
+@pytest.mark.parametrize("healing", [True, False])
+@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
+def test_healing_takes_back_the_same_word_in_every_layout_or_nothing(
+    layout: str, healing: bool
+) -> None:
+    text = "".join(f"line {n}\n" for n in range(30)) + "    total = val"
+    build = PromptBuilder(
+        ByteTokenizer(),
+        None,
+        context=4096,
+        completion=Completion(layout=layout),
+        eos_ids=[],
+        healing=healing,
+    ).build
+    built = build(at(text, len(text)), max_tokens=8)
+    assert built.healed == built.stop["healed"] == (" val" if healing else "")
+    assert built.prefix + built.typed + built.healed == text
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("layout", ["line", "long", "cursor"])
 def test_the_parts_of_a_prompt_are_the_text(name: str, layout: str) -> None:
@@ -151,15 +170,35 @@ def test_lone_surrogates_reach_neither_ids_nor_wire() -> None:
         ("    ", " "),
         ("\t\t", "\t"),
         ("impor", "impor"),
-        ("foo(", ""),
-        ("foo($bar", "$bar"),
+        ("foo(", "("),
+        ("foo($bar", "($bar"),
+        ("parts.spl", ".spl"),
+        ("loop-", "-"),
+        ("x = [", " ["),
         ("x = e\u0301t", " e\u0301t"),
-        ("é😀", ""),
+        ("é😀", "😀"),
         ("", ""),
     ],
 )
-def test_the_unfinished_word_and_its_blanks_are_taken_back(typed: str, healed: str) -> None:
+def test_the_unfinished_word_its_signs_and_its_blanks_are_taken_back(
+    typed: str, healed: str
+) -> None:
     assert taken_back(typed) == healed
+
+
+@pytest.mark.parametrize("name", ["qwen", "starcoder"])
+@pytest.mark.parametrize(
+    "whole", ["parts.split()", "a = loop->next;", "x = [(1, 2)]", "if a != b:"]
+)
+def test_wherever_a_line_is_cut_what_is_kept_ends_with_one_of_its_tokens(
+    whole: str, name: str
+) -> None:
+    tokenizer = real(name)
+    ids = tokenizer.encode(whole)
+    ends = {len(tokenizer.decode(ids[:n])) for n in range(len(ids) + 1)}
+    for cursor in range(len(whole)):
+        typed = whole[:cursor]
+        assert len(typed) - len(taken_back(typed)) in ends
 
 
 def test_the_cut_in_a_very_long_word_stays_while_it_is_typed() -> None:

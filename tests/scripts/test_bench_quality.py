@@ -15,6 +15,7 @@ sys.path.append(str(ROOT / "scripts"))
 import bench_divergence as divergence  # noqa: E402
 import bench_items as items  # noqa: E402
 import bench_quality as quality  # noqa: E402
+import infill_items  # noqa: E402
 
 HOLE: dict[str, Any] = {
     "id": "1",
@@ -26,8 +27,8 @@ HOLE: dict[str, Any] = {
 }
 
 
-def item(key: str, set_name: str = "a") -> items.Item:
-    return items.Item(set_name, key, "line-rest", "python", "x = ", "\n", "1")
+def item(key: str, set_name: str = "a") -> infill_items.Item:
+    return infill_items.Item(set_name, key, "line-rest", "python", "x = ", "\n", "1")
 
 
 def test_equal_logits_agree_and_have_no_divergence() -> None:
@@ -75,13 +76,13 @@ def test_two_that_are_always_alike_differ_by_nothing_for_sure() -> None:
 def test_items_come_by_set_with_what_the_hole_held(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps(HOLE) + "\n", encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(json.dumps(HOLE) + "\n", encoding="utf-8")
-    assert [found.key for found in items.read_items(tmp_path)] == ["a/1", "b/1"]
-    assert items.read_items(tmp_path)[0] == item("1")
+    assert [found.key for found in infill_items.read_items(tmp_path)] == ["a/1", "b/1"]
+    assert infill_items.read_items(tmp_path)[0] == item("1")
 
 
 def test_a_directory_without_items_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--data"):
-        items.read_items(tmp_path)
+        infill_items.read_items(tmp_path)
 
 
 def test_a_run_goes_on_behind_a_line_that_was_cut_off(tmp_path: Path) -> None:
@@ -108,8 +109,8 @@ def test_exact_matches_are_counted_by_set_and_kernel(tmp_path: Path) -> None:
 
 
 def test_what_is_spread_out_reaches_from_the_first_to_near_the_last() -> None:
-    assert items.spread_out(range(100), 4) == [0, 25, 50, 75]
-    assert items.spread_out(range(3), 10) == [0, 1, 2]
+    assert infill_items.spread_out(range(100), 4) == [0, 25, 50, 75]
+    assert infill_items.spread_out(range(3), 10) == [0, 1, 2]
 
 
 def plain() -> divergence.Plain:
