@@ -60,6 +60,11 @@ class Question(NamedTuple):
         """The same for the first few tokens of the answer."""
         return Question(replace(self.built, max_tokens=tokens))
 
+    def free(self) -> "Question":
+        """The same without a word that must be spelled first: every token may come."""
+        prompt = replace(self.built.prompt, healed="")
+        return Question(replace(self.built, prompt=prompt, healed=""))
+
 
 @dataclass(slots=True)
 class Ran:

@@ -100,7 +100,7 @@ def engine_fit(lab: Lab, question: Question, trials: int) -> Fit | None:
         return None
     lab.draft_all()
     rejecting = SmallModel(small.runner, small.cache.budget, rejection=True)
-    arm, short = Arm("rejection", (rejecting,)), question.first(2)
+    arm, short = Arm("rejection", (rejecting,)), question.free().first(2)
     wanted = law.probabilities(processed(lab, short, (), DRAWN))
     counts = torch.zeros_like(wanted)
     for seed in range(max(1, trials // ENGINE_RUNS)):

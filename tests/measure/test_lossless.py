@@ -190,10 +190,9 @@ def test_the_engine_draws_by_the_targets_law_with_a_draft_model(
     question = lab.question(spots[0], 12)
     found = engine_fit(lab, question, 8 * 150)
     assert found is not None and found.trials == 150 and found.holds
-    real = verify.reject
 
     def accepts_all(p: Tensor, q: Tensor, ids: Tensor, uniforms: Tensor) -> Rejection:
-        return real(p, q, ids, torch.zeros_like(uniforms))
+        return Rejection(torch.tensor(len(ids)), p[-1])
 
     monkeypatch.setattr(verify, "reject", accepts_all)
     wrong = engine_fit(lab, question, 8 * 150)
