@@ -24,7 +24,7 @@ from completiond.core import CancelToken, Prompt
 from completiond.drafters.costs import Costs
 from completiond.drafters.lookup import Lookup
 from completiond.drafters.recycled import Recycled
-from completiond.engine import load, packing
+from completiond.engine import load, packing, timing
 from completiond.engine.decode import Decoding
 from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
@@ -216,7 +216,7 @@ class _Model:
         """With passes of `rows`, or of what fits the time that the engine aims for."""
         runner = self.runner()
         cache: KVCache = runner.cache(6 * 1024 * self.decoder.kv.token_bytes)
-        costs = Costs(load.time_passes(runner, cache))
+        costs = Costs(timing.time_passes(runner, cache))
         target_ms = 1e9 if rows else max(load.SHORT_MS, load.LARGE_PASS * costs.ms(1))
         size = PassSize(target_ms, rows or costs.rows_within(target_ms))
         return ModelCore(Decoding(runner, drafters, 7), cache, size, context=4096)

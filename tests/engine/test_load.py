@@ -10,7 +10,7 @@ from tiny_checkpoint import saved
 
 from completiond import config, engine_process
 from completiond.core import CancelToken, Outcome, Prompt
-from completiond.engine import load
+from completiond.engine import load, timing
 from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.errors import DeviceError
@@ -99,9 +99,9 @@ def test_a_cost_that_was_measured_on_a_busy_machine_is_not_kept_too_high(
     """What is taken for too dear is never tried, and so never found to be cheap."""
     times = {1: 10.0, 2: 500.0, 4: 500.0, 8: 90.0, 16: 20.0, 32: 41.0}
     memory = Remembers()
-    monkeypatch.setattr(load, "Measured", lambda what: memory)
+    monkeypatch.setattr(timing, "Measured", lambda what: memory)
     monkeypatch.setattr(
-        load, "time_passes", lambda runner, cache, widths=(): {r: times[r] for r in widths}
+        timing, "time_passes", lambda runner, cache, widths=(): {r: times[r] for r in widths}
     )
     core = load.load_core(settings(), files)
     costs = core.info()["pass_ms"]
@@ -117,9 +117,9 @@ def test_the_best_that_was_ever_seen_is_kept_when_more_widths_are_timed(
     files: ModelFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = Remembers({"1": 5.0, "32": 9.0})
-    monkeypatch.setattr(load, "Measured", lambda what: memory)
+    monkeypatch.setattr(timing, "Measured", lambda what: memory)
     monkeypatch.setattr(
-        load, "time_passes", lambda runner, cache, widths=(): {r: 50.0 for r in widths}
+        timing, "time_passes", lambda runner, cache, widths=(): {r: 50.0 for r in widths}
     )
     load.load_core(settings(threads=2), files)
     torch.set_num_threads(1)
@@ -167,14 +167,14 @@ def test_memory_that_cannot_be_counted_is_taken_for_enough(
     assert load.load_core(settings(), files).info()["notes"] == []
 
 
-@pytest.mark.parametrize("where", ["load_runner", "time_passes"])
+@pytest.mark.parametrize("where", ["load.load_runner", "timing.time_passes"])
 def test_memory_that_runs_out_while_loading_is_a_device_error_with_a_sentence(
     files: ModelFiles, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     def fail(*args: object, **kwargs: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
 
-    monkeypatch.setattr(load, where, fail)
+    monkeypatch.setattr(f"completiond.engine.{where}", fail)
     start = {"kind": "model", "model": files.plain(), "draft": None}
     values = {"engine": {"device": "cpu", "threads": 1}}
     with pytest.raises(DeviceError, match="not enough memory for the model; close other programs"):
