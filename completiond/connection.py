@@ -152,7 +152,10 @@ def _what_failed(event: int, value: int) -> str:
         return "it does not know this client's key; run `completiond keys authorise` over there."
     if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
         return "one side uses CURVE keys and the other does not, or they do not match."
-    return f"the handshake failed ({os.strerror(value)})."
+    return (
+        f"the handshake failed ({os.strerror(value)}); if the daemon asks for keys, see "
+        "`completiond keys --help`."
+    )
 
 
 def _dealer(

@@ -5,8 +5,8 @@ def mean(values):
 
 def variance(values):
     """The mean squared distance from the mean."""
-    distances = 
-    return mean(distances)
+    center = mean(values)
+    return
 
 
 print(variance([1, 2, 3]))

@@ -209,8 +209,11 @@ def _page_file(wanted: Path | None) -> Path:
     try:
         if wanted is None:
             path.parent.mkdir(parents=True, exist_ok=True)
+        there = path.exists()
         with path.open("a", encoding="utf-8"):
             pass
+        if not there:
+            path.unlink()  # nothing is measured yet, and an empty page would be none
     except OSError as exc:
         raise RequestError(
             f"The page cannot be written to {path} ({exc.strerror}); name another --plot."

@@ -34,6 +34,8 @@ async def known_fill(engine: LocalEngine, template: str) -> str:
         return "The model has no fill-in-the-middle tokens: it continues the prefix only."
     fill = templates.KNOWN_FILL
     answer = await engine.fill(fill.prefix, fill.suffix)
+    if answer.reason == "timeout":
+        return "The known fill was not answered in time: the machine is busy; try again."
     text = answer.candidates[0].text if answer.candidates else ""
     warning = templates.self_test(lambda prefix, suffix: text)
     return warning or f"The known fill came out right ({text.strip()!r})."

@@ -9,6 +9,7 @@ import typer
 
 from completiond.commands import options
 from completiond.commands.terminal import Bar, facts, out, waiting
+from completiond.endpoint import default_endpoint
 from completiond.version import __version__
 
 
@@ -95,10 +96,15 @@ def _banner(ready: ReadyLike) -> None:
             ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
-            ("try", "completiond complete FILE:LINE:COL"),
+            ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),
         ]
     )
     out.print("Ctrl-C stops it." if out.is_terminal else "SIGTERM stops it.", style="dim")
+
+
+def _where(endpoint: str) -> str:
+    """What a client must say to reach it: nothing where it would look by itself."""
+    return "" if endpoint == default_endpoint() else f" --endpoint {endpoint}"
 
 
 def passes_line(info: Mapping[str, Any]) -> str:

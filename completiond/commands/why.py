@@ -65,10 +65,14 @@ def why(
     )
     found = asyncio.run(_ask(settings, _number(request)))
     if not found.facts:
-        raise RequestError(
-            f"The daemon does not remember request {request}; it keeps the latest few only."
-        )
+        raise RequestError(_unknown(request))
     typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(sentences(found)))
+
+
+def _unknown(request: str) -> str:
+    if request == "last":
+        return "The daemon has not answered anything yet; ask for a completion first."
+    return f"The daemon does not remember request {request}; it keeps the latest few only."
 
 
 def _number(request: str) -> int:
