@@ -3,6 +3,7 @@
 Knows jobs, sequences and one decoding loop; builds no rules and sends nothing.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from completiond.engine.sequence import Sequence
 from completiond.engine.threads import Threads
 from completiond.errors import CompletiondError, EngineError, Overloaded
 from completiond.model.kv_cache import KVCache, Slot
+
+log = logging.getLogger(__name__)
 
 
 class ModelCore:
@@ -166,7 +169,9 @@ class ModelCore:
         drafted_ms = drafting.spent_ms
         try:
             steps = self.decoding.step(turns)
-        except (MemoryError, RuntimeError, CompletiondError) as exc:  # OutOfMemoryError is one
+        except Exception as exc:  # whatever one run brings: the process and the others live on
+            if not isinstance(exc, (MemoryError, RuntimeError, CompletiondError)):
+                log.exception("A pass failed in a way that is not known; please report this.")
             return self._fail_pass(turns, exc)
         now = time.monotonic()
         took_ms = (now - started) * 1000

@@ -42,7 +42,7 @@ def timed(runner: Runner, cache: KVCache, name: str, most: int) -> tuple[Costs, 
     thing = f"{name} {runner.decoder.kernel} {most} of {len(os.sched_getaffinity(0))}"
     held = known.get(thing)
     fork_ms = held.pop("fork", 0.0)
-    best = {int(rows): ms for rows, ms in held.items() if rows.isdigit()}
+    best = {int(rows): ms for rows, ms in held.items() if rows.isdecimal() and ms > 0}
     new = set(best) != set(TRIAL_ROWS)
     if most > 1 and not best.keys() >= set(KNOWN_ROWS):
         # More threads are never slower on a quiet machine, so this one is not quiet if they are.

@@ -14,6 +14,8 @@ from completiond.config import cache_dir
 from completiond.model import processor
 
 Values = dict[str, float]
+LARGEST = 1e9
+"""No measurement is as large: a file that says so is damaged."""
 
 
 def machine() -> str:
@@ -43,7 +45,7 @@ class Measured:
             part.replace(self._file)
 
     def _read(self) -> dict[str, dict[str, Values]]:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             known = json.loads(self._file.read_text(encoding="utf-8"))
             if isinstance(known, dict) and all(isinstance(v, dict) for v in known.values()):
                 return known
@@ -51,4 +53,6 @@ class Measured:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and value >= 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < LARGEST

@@ -17,6 +17,8 @@ _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _LOW = 0xFFFFFFFF
 
+COLDEST = 1e-30
+"""Colder than any difference of logits; what is smaller may be 0 in their precision."""
 DRAW, ACCEPT, RESIDUAL = 0, 1, 2
 """Streams: the token at a position, the acceptance test of a draft, the draw from a residual."""
 
@@ -60,7 +62,8 @@ def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -
     """The logits [..., V] of the distribution that is really drawn from; excluded ids are -inf.
 
     Order: allowed ids (of one row), temperature, top-k, top-p. Temperature 0 leaves the scale
-    alone. No shape depends on the logits, so nothing waits for a device.
+    alone; however small it and top-p are, the likeliest id stays. No shape depends on the logits,
+    so nothing waits for a device.
     """
     if allowed is not None:
         kept = torch.full_like(logits, -torch.inf)
@@ -68,14 +71,16 @@ def process(logits: Tensor, sampling: Sampling, allowed: Tensor | None = None) -
         logits = kept.index_copy(0, allowed, logits[allowed])
     if sampling.temperature == 0:
         return logits
-    logits = logits / sampling.temperature
+    logits = (logits - logits.amax(-1, keepdim=True)) / max(sampling.temperature, COLDEST)
     if 0 < sampling.top_k < logits.shape[-1]:
         floor = logits.topk(sampling.top_k).values[..., -1:]
         logits = logits.masked_fill(logits < floor, -torch.inf)
     if sampling.top_p < 1:
         ordered, index = logits.sort(descending=True, stable=True)
         before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-        kept = ordered.masked_fill(before >= sampling.top_p, -torch.inf)
+        beyond = before >= sampling.top_p
+        beyond[..., 0] = False  # a top-p that is 0 in the logits' precision
+        kept = ordered.masked_fill(beyond, -torch.inf)
         logits = logits.scatter(-1, index, kept)
     return logits
 

@@ -217,6 +217,18 @@ def test_a_tiny_temperature_is_greedy_and_a_huge_one_is_uniform(dtype: torch.dty
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("coldness", [1e-38, 1e-45, 5e-324])
+def test_what_is_nothing_in_the_logits_precision_is_greedy(
+    dtype: torch.dtype, coldness: float
+) -> None:
+    logits = (LOGITS * 40).to(dtype)
+    for sampling in (Sampling(temperature=coldness), Sampling(temperature=1.0, top_p=coldness)):
+        processed = process(logits, sampling)
+        assert not processed.isnan().any()
+        assert {draw(processed, sampling, i) for i in range(20)} == {3}
+
+
 def test_processing_leaves_the_logits_as_they_were() -> None:
     logits = LOGITS.clone()
     process(logits, Sampling(temperature=0.5, top_k=3, top_p=0.5), torch.tensor([1, 2, 3, 4]))
