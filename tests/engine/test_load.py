@@ -213,14 +213,29 @@ def test_a_pool_and_recordings_answer_the_same_for_target_and_draft(
     assert target.recorded > timed and draft.recorded > 0
 
 
-def test_a_pass_out_of_memory_ends_its_runs_and_the_engine_goes_on(
-    files: ModelFiles, recorded: list[Tape], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand so on"),
+            "CUDA out of memory. Tried to allocate 2 GiB",
+        ),
+        (IndexError("argmax(): nothing to choose from"), "argmax(): nothing to choose from"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_a_pass_that_fails_ends_its_runs_and_the_engine_goes_on(
+    files: ModelFiles,
+    recorded: list[Tape],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    why: str,
 ) -> None:
     core = load.load_core(settings(), files)
     truth = answer(core).ids
 
     def fail(*args: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand so on")
+        raise error
 
     held = Job(1, "b1", "c", Prompt((5, 6, 7, 5, 6, 7)), 12)
     core.admit(held, Rules(Never(), None), CancelToken())
@@ -229,9 +244,7 @@ def test_a_pass_out_of_memory_ends_its_runs_and_the_engine_goes_on(
         patch.setattr(core.decoding.runner, "_pass", fail)
         (event,) = core.step()
     assert isinstance(event, Failed) and event.job == 1
-    assert (
-        event.message == "A pass failed (CUDA out of memory. Tried to allocate 2 GiB); ask again."
-    )
+    assert event.message == f"A pass failed ({why}); ask again."
     assert not core.busy and not core.cache.held("b1")
     assert answer(core, 1).ids == truth and core.stats()["failed"] == 1
 
