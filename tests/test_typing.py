@@ -80,7 +80,7 @@ async def test_a_run_under_way_is_joined_behind_the_closers_that_typing_brings(
 ):
     monkeypatch.setattr(m, "GRACE_S", 60.0)
     document, first, then, rest = TYPED[case]
-    async with world(tmp_path, document=document, pass_ms=1.0) as w:
+    async with world(tmp_path, document=document, pass_ms=5.0) as w:
         client = w.client()
         await client.send(at(1, first, stream=True))
         await client.next(m.Partial)
