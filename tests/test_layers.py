@@ -32,8 +32,8 @@ FORBIDDEN = {
     "postprocess": {"model"},
 }
 BRIDGE = set(
-    "errors version config core brackets redaction armour assigned moments protocol transport reuse postprocess "
-    "client connection endpoint keys".split()
+    "errors version config core brackets redaction armour assigned moments protocol transport "
+    "reuse postprocess client connection endpoint keys".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""
 HEAVY = {"torch", "numpy", "transformers", "safetensors", "tokenizers", "gguf"}
