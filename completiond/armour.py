@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 Span = tuple[int, int]
 
-_SIGNS = ("PRIVATE KEY", "Private-")
+SIGN = "PRIVATE KEY"
+"""In the first and the last line of nearly every key."""
+_SIGNS = (SIGN, "Private-")
 _MARK = re.compile(
-    r"-----(?:(BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"-----? ?(?:(BEGIN)|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-----?"
     r"|(Private-Lines): ?[0-9]{1,4}|Private-(?:MAC|Hash): ?"
 )
 _BREAK = re.compile(r"\r\n?|\n|\\{1,4}[nr]|<br ?/?>")
@@ -23,17 +25,20 @@ _RUN = re.compile(r"[A-Za-z0-9+/=_-]+")
 _WORDLIKE = re.compile(r"[A-Za-z0-9]")
 _HEADER = re.compile(
     r"(?:Version|Comment|Hash|Charset|MessageID|Proc-Type|DEK-Info|Key-Info|Content-Domain"
-    r"|Key-Derivation|Argon2-\w{1,20}): ?\S"
+    r"|Key-Derivation|Argon2-\w{1,20}|X-[\w-]{1,20}): ?\S"
 )
 _CODE = re.compile(r"[(){}\[\]:=]")
 _JOINED = re.compile(r"(?:[\"'`]\s{0,8}|^\s*)[+.,&|]{1,2} ?$")
 """In front of a name that a program puts between two strings."""
-_WORD = re.compile(r"[a-z]{1,12}|[A-Z_]{1,12}")
-"""Of a program, like `continue`."""
+_CHUNK = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_FIRST = re.compile(r"MI[IGC]|MHcC|MC4C|b3BlbnNz")
+"""How the text of a key begins, in every common form of one."""
 
-SHORT, LONG, LONGER = 16, 32, 40
-"""Characters of a key by itself that mixes letters and digits, of one among other words, and of
-one that is known by its length."""
+WORD = 3.0
+"""Letters of a word of a name, on average; what is random changes its kind more often."""
+LEAST, SHORT, LONG, LONGER = 8, 16, 32, 40
+"""Characters of a key that begins as keys do, of one by itself that mixes letters and digits, of
+one among other words, and of one that is known by its length."""
 
 
 class _Line(NamedTuple):
@@ -107,13 +112,23 @@ def _line(text: str, piece: Span) -> _Line:
     lead, tail = text[start : first.start()], text[first.end() : end]
     if not alone or _CODE.search(lead + tail) or _JOINED.search(lead):
         return _Line([], is_other=True)
-    return _Line([first.span()], is_word=bool(_WORD.fullmatch(first[0])))
+    return _Line([first.span()], is_word=_is_name(first[0]))
 
 
 def _is_key(run: str, alone: bool) -> bool:
+    if len(run) >= LEAST and _FIRST.match(run) and re.search("[a-z]", run):
+        return True
     if len(run) < (SHORT if alone else LONG):
         return False
     if all(re.search(kind, run) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
-        return True
+        return not _is_name(run)
     letters = len(re.findall(r"[A-Za-z0-9]", run))
     return alone and len(run) >= LONGER and 2 * letters > len(run) and not re.search("[_-]", run)
+
+
+def _is_name(run: str) -> bool:
+    """Whether it may be a name or a word of a program, like `continue`."""
+    if len(run) > LONGER:
+        return False
+    chunks = _CHUNK.findall(run)
+    return sum(map(len, chunks)) >= WORD * len(chunks) and not re.search("[+/=]", run)

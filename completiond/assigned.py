@@ -28,9 +28,11 @@ _VALUE = re.compile(
 )
 _FILLED_IN = re.compile(r"\$?\{[^{}]*\}|[$%]\([^()]*\)s?|<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)")
 """Places in a text where a program puts something else."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://")
-_WORDY = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[0-9]{0,3}|[vV]?[0-9]{1,4}")
-_FILE = re.compile(r"[\w./\\~-]{1,256}\.[A-Za-z]{1,5}[0-9]?")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://|arn:aws")
+_WORDY = re.compile(
+    r"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]+){0,4}|[A-Z]+)[0-9]{0,3}|[vV]?[0-9]{1,4}",
+)
+_FILE = re.compile(r"[\w./\\~-]{1,256}\.[A-Za-z]{1,5}[0-9]?|(?:~|\.{1,2}|[A-Za-z]:)?[/\\].{1,256}")
 _CHUNK = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 WORD = 3.5
 """Letters of a word of an identifier; what is random changes its kind more often."""

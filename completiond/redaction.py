@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from completiond.armour import key_blocks
+from completiond.armour import SIGN, key_blocks
 from completiond.assigned import assigned, places
 from completiond.core import Snapshot
 
 MARGIN = 1_024
 """Characters beyond a window that are looked at: a secret may be cut by its edge."""
+KEY = 32_768
+"""Characters of a private key that may stand between a window and the key's first or last line."""
 MASK = "*"
 
 _NAMES = (
@@ -98,14 +100,22 @@ def redacted_snapshot(text: str, cursor: int, **names: str | int) -> Snapshot:
     """`Snapshot.around` with the secrets of the window masked. Raises RequestError."""
     window = Snapshot.around(text, cursor, **names)  # type: ignore[arg-type]
     start, end = window.offset, cursor + len(window.after)
-    low = max(0, start - MARGIN)
-    seen = text[low : end + MARGIN]
+    low, high = _looked_at(text, start, end)
+    seen = text[low:high]
     clean = redact(seen)
     if clean is seen:
         return window
     return replace(
         window, before=clean[start - low : cursor - low], after=clean[cursor - low : end - low]
     )
+
+
+def _looked_at(text: str, start: int, end: int) -> tuple[int, int]:
+    """The window and what decides about it: a margin, and the ends of a key that it may be in."""
+    low, high = max(0, start - MARGIN), end + MARGIN
+    first = text.rfind(SIGN, max(0, low - KEY), low)
+    last = text.find(SIGN, high, high + KEY)
+    return max(0, first - MARGIN) if first >= 0 else low, last + MARGIN if last >= 0 else high
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

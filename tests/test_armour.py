@@ -57,6 +57,29 @@ def test_a_key_is_masked_with_one_end_in_sight(quote: str, lines: list[str], see
     assert not [line for line in lines[-20:] if line in clean]
 
 
+OTHERS = {
+    "remark": ("{}  # gitleaks:allow\n", "{}\n"),
+    "found": ("12:{}\n", "13:{}\n"),
+    "numbered": ("   9\t{}\n", "  10\t{}\n"),
+    "spaces": ("K={} ", "{} "),
+    "calls": ("sb.append('{}\\n');\n", "sb.append('{}\\n');\n"),
+    "values": ("a: {}\n", "b1: {}\n"),
+    "notes": ("{}\n", "{}  // of the key\n"),
+}
+
+
+@pytest.mark.parametrize(("first", "quote"), OTHERS.values(), ids=OTHERS.keys())
+def test_long_lines_are_masked_among_other_words(first: str, quote: str) -> None:
+    clean = redact(first.format(BEGIN) + "".join(map(quote.format, LINES)))
+    assert not [line for line in LINES[:-1] if line in clean]
+
+
+def test_other_marks_and_short_examples() -> None:
+    ssh2 = "---- {} SSH2 ENCRYPTED PRIVATE KEY ----\n"
+    assert LINES[0] not in redact(ssh2.format("BEGIN") + LINES[0] + "\n" + ssh2.format("END"))
+    assert "MIIEsecret" not in redact(f'K = """{BEGIN}\nMIIEsecret\n{END}"""')
+
+
 def test_putty_writes_keys_without_dashes() -> None:
     body = "\n".join(LINES)
     clean = redact(f"Encryption: none\nPrivate-Lines: 20\n{body}\nPrivate-MAC: 0a1b\n")
@@ -75,6 +98,8 @@ def test_putty_writes_keys_without_dashes() -> None:
         f'pem = "{BEGIN}\\n"\n    + encodedBody\n    + "\\n{END}"\n',
         f'pem = f"{BEGIN}\\n{{wrapped_body2}}\\n{END}\\n"\n',
         f'raise ValueError("no {BEGIN}")\n\n\ndef parse_pkcs8_key_of_curves():\n    pass\n',
+        f'const (\n\tA = "{BEGIN}"\n\tdefaultPrivateKeyBlockTypeNamePkcs8V2\n\tother\n)\n',
+        f'(\n  "{BEGIN}",\n  parseX509CertificateRequestV3,\n  encodedBody,\n  "{END}",\n)\n',
         f'# up to\n#   {END}\nimport Base64Decoder\n\nprivateKeyReader\n"{END}"\n',
     ],
 )

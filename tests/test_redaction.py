@@ -133,3 +133,30 @@ def test_a_snapshot_is_masked_across_its_cursor_and_its_edges() -> None:
     far = "y" * 20_475 + f"ghp_{RANDOM}\n" + "z = 1\n" * 4_000
     window = redacted_snapshot(far, len(far), **names)
     assert RANDOM[-8:] not in window.before
+
+
+def test_a_window_inside_a_long_key_shows_nothing_of_it() -> None:
+    lines = [base64.b64encode(random.Random(i).randbytes(48)).decode() for i in range(700)]
+    names = {"document": "a", "version": 1, "language": "python", "path": "a.py"}
+    body = "\n".join(lines)
+    for text in (f"-----BEGIN PRIVATE KEY-----\n{body}", f"{body}\n-----END PRIVATE KEY-----"):
+        for cursor in range(5_000, len(text), 5_000):
+            window = redacted_snapshot(text, cursor, **names)
+            far = cursor > 40_000 if text.startswith("-") else cursor < len(text) - 40_000
+            seen = set(window.before + window.after) - set("-\nBEGINDPRIVATE KEY*")
+            assert far or not seen
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/home/user1/project2",
+        "C:/Users/me2/x",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:my-secret-1",
+        "tok_visa_chargeDeclined1",
+    ],
+)
+def test_places_and_names_are_no_secrets(value: str) -> None:
+    for name in ("pwd", "secretRef", "token_id"):
+        text = f"{name} = '{value}'"
+        assert redact(text) is text or (name == "pwd" and "/" not in value)
