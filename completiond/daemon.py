@@ -351,6 +351,6 @@ class Daemon:
             self._leave(ticket)
         gone = self._sessions.forget(client)
         if self._flights is not None:
-            self._flights.forget_client(client)
             for buffer in gone:
                 self._flights.forget(buffer)
+            self._flights.forget_client(client)  # last: a run that goes on would be kept anew

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from completiond import brackets
 from completiond.config import Config
-from completiond.core import CancelReason, Outcome, Snapshot
+from completiond.core import CancelReason, Outcome, Snapshot, text_hash
 from completiond.engine.desk import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
@@ -189,9 +189,10 @@ class Flights:
         self._engine.cancel(flight.run, reason, grace_s)
 
     def read(self, ticket: Ticket) -> None:
-        """What a request brings of other files may be drafted from, for its client alone."""
+        """What a request brings of other files and is kept: drafts for its client come from it."""
         for chunk in ticket.request.chunks:
-            self._engine.read(ticket.client.hex(), chunk.path or chunk.hash, chunk.text)
+            if chunk.hash == text_hash(chunk.text):
+                self._engine.read(ticket.client.hex(), chunk.path or chunk.hash, chunk.text)
 
     def forget_client(self, client: bytes) -> None:
         self._engine.forget(client.hex())

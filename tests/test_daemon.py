@@ -96,6 +96,15 @@ async def test_chunks_that_are_not_known_are_named(tmp_path):
         assert reply.unknown == ["gone"]
 
 
+async def test_only_what_its_hash_belongs_to_is_drafted_from(tmp_path):
+    async with world(tmp_path, answers=["x"]) as w:
+        read: list[str] = []
+        w.engine.read = lambda client, document, text: read.append(text)
+        good = m.Chunk(text_hash("text"), "b.py", "python", "text")
+        reply = await w.client().ask(ask(chunks=[replace(good, text="poison"), good]))
+        assert reply.reason == "ok" and read == ["text"]
+
+
 async def test_the_client_of_this_project_is_served(tmp_path):
     async with world(tmp_path, answers=["abc"]) as w:
         partials: list[m.Partial] = []
@@ -269,6 +278,22 @@ async def test_a_client_that_is_gone_has_its_runs_abandoned(tmp_path):
         while (await stays.next(m.Status)).running:
             await stays.send(m.AskStatus(1))
         assert w.daemon.waiting == 0
+
+
+async def test_a_client_that_is_gone_is_forgotten_behind_the_end_of_its_runs(tmp_path):
+    async with world(tmp_path, **SLOW) as w:
+        said: list[str] = []
+        cancel, forget = w.engine.cancel, w.engine.forget
+        w.engine.cancel = lambda *a: (said.append("cancel"), cancel(*a))
+        w.engine.forget = lambda client: (said.append("forget"), forget(client))
+        gone, stays = w.client(), w.client()
+        await gone.send(ask(stream=True, max_tokens=4000))
+        await gone.next(m.Partial)
+        gone.close()
+        await stays.send(m.AskStatus(1))
+        while (await stays.next(m.Status)).running:
+            await stays.send(m.AskStatus(1))
+        assert said[-1] == "forget" and "cancel" in said
 
 
 # -- bad input ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    "errors core version brackets redaction",
+    "errors core version brackets redaction armour assigned",
     "protocol config",
     "sessions reuse moments gate transport client connection endpoint keys router footprint files",
     "model",
@@ -32,8 +32,8 @@ FORBIDDEN = {
     "postprocess": {"model"},
 }
 BRIDGE = set(
-    "errors version config core brackets redaction moments protocol transport reuse postprocess "
-    "client connection endpoint keys".split()
+    "errors version config core brackets redaction armour assigned moments protocol transport "
+    "reuse postprocess client connection endpoint keys".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""
 HEAVY = {"torch", "numpy", "transformers", "safetensors", "tokenizers", "gguf"}

@@ -35,6 +35,25 @@ RANDOM = "a1B2c3D4e5" * 4
         ('{"client_secret": "Zx81-9a8b7c6d5e"}', "Zx81-9a8b7c6d5e"),
         ("API_KEY=0123456789abcdef0123456789abcdef\nX=1", "0123456789abcdef"),
         ("secret_token: Ab12Cd34Ef56Gh78Ij90\n", "Ab12Cd34Ef56Gh78Ij90"),
+        ('SECRET_KEY = "django-insecure-#a1$(b2)c3{d4}e5f6g7h8i9"', "#a1$(b2)c3{d4}e5f6g7h8i9"),
+        ('API_TOKEN = b"abc123def456"', "abc123def456"),
+        ("token = f'abc123def456'", "abc123def456"),
+        ('password = (\n    "abc123def456"\n)', "abc123def456"),
+        ('pwd = "s3cr3tpass99"', "s3cr3tpass99"),
+        ('dbPass: "Tr0ub4dor&3"', "Tr0ub4dor&3"),
+        ("PGPASSWORD=Tr0ub4dor3xyz psql", "Tr0ub4dor3xyz"),
+        ("Server=db;Uid=me;Pwd=Tr0ub4dor3;", "Tr0ub4dor3"),
+        ('password = "blue-horse-42"', "blue-horse-42"),
+        ("Authorization: Basic dXNlcjpwYXNzd29yZDEyMw==", "dXNlcjpwYXNzd29yZDEyMw"),
+        ('headers["Authorization"] = "token 0a1b2c3d4e5f"', "0a1b2c3d4e5f"),
+        (f"T = 'xapp-1-A0B1-{RANDOM}'", RANDOM),
+        (f"OPENAI=sk-proj-{RANDOM}-_{RANDOM}", RANDOM),
+        (f"KEY=sk-ant-api03-{RANDOM}", RANDOM),
+        ("url = 'postgres://u:p%40ss@h'", "p%40ss"),
+        (
+            "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        ),
     ],
 )
 def test_a_secret_is_masked_and_nothing_moves(text: str, secret: str) -> None:
@@ -61,6 +80,20 @@ def test_a_secret_is_masked_and_nothing_moves(text: str, secret: str) -> None:
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
         'raise ValueError("BEGIN PRIVATE KEY is missing")',
         "sha = 0123456789abcdef0123456789abcdef01234567",
+        ".sk-toggleable__label-arrow:before { color: red }",
+        "#sk-estimator-doc-link-12 .sk-Parallel-item-container-2 {}",
+        'TOKEN_MODEL = "gpt2-small-v2"',
+        'secretName: "my-app-secret-v1"',
+        'TOKEN_URL = "https://auth.example.com/oauth2/token"',
+        'PASSWORD_RESET_TEMPLATE = "auth/password_reset_v2.html"',
+        'password = "fixtures/password1.txt"',
+        'secret_id = "projects/my-project1/secrets/db"',
+        'token_type = "Bearer authentication.required.x"',
+        'token = f"user-{user_id2}-{random_part3}-suffix"',
+        "connect(password=user1.password2, token=config1.token_value2)",
+        "passenger = 'seat-12-row-b3x9'",
+        "url = 'postgres://%s:%s@host' % (user, password)",
+        "secretSource=tokenSha256HashFromConfigurationFile\n",
     ],
 )
 def test_code_about_secrets_is_left_alone(text: str) -> None:
@@ -100,3 +133,30 @@ def test_a_snapshot_is_masked_across_its_cursor_and_its_edges() -> None:
     far = "y" * 20_475 + f"ghp_{RANDOM}\n" + "z = 1\n" * 4_000
     window = redacted_snapshot(far, len(far), **names)
     assert RANDOM[-8:] not in window.before
+
+
+def test_a_window_inside_a_long_key_shows_nothing_of_it() -> None:
+    lines = [base64.b64encode(random.Random(i).randbytes(48)).decode() for i in range(700)]
+    names = {"document": "a", "version": 1, "language": "python", "path": "a.py"}
+    body = "\n".join(lines)
+    for text in (f"-----BEGIN PRIVATE KEY-----\n{body}", f"{body}\n-----END PRIVATE KEY-----"):
+        for cursor in range(5_000, len(text), 5_000):
+            window = redacted_snapshot(text, cursor, **names)
+            far = cursor > 40_000 if text.startswith("-") else cursor < len(text) - 40_000
+            seen = set(window.before + window.after) - set("-\nBEGINDPRIVATE KEY*")
+            assert far or not seen
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/home/user1/project2",
+        "C:/Users/me2/x",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:my-secret-1",
+        "tok_visa_chargeDeclined1",
+    ],
+)
+def test_places_and_names_are_no_secrets(value: str) -> None:
+    for name in ("pwd", "secretRef", "token_id"):
+        text = f"{name} = '{value}'"
+        assert redact(text) is text or (name == "pwd" and "/" not in value)

@@ -23,6 +23,8 @@ CORPUS_TOKENS = 200_000
 """Per client; 64 bytes each at most, the gaps of old versions included."""
 CLIENTS, BUFFERS, ANSWERS = 8, 8, 64
 """Clients, buffers of each and last answers of each whose text is kept."""
+GONE = 64
+"""Clients that were forgotten last: their runs may end later, and are not remembered."""
 ANSWER_LEAD = LONGEST
 """Tokens in front of an answer that are kept with it, so that its beginning can be found."""
 
@@ -93,6 +95,7 @@ class Suffix:
         self._limit = limit
         self._texts = RunTexts()
         self._clients: OrderedDict[str, _Client] = OrderedDict()
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
     @property
     def bytes(self) -> int:
@@ -106,6 +109,9 @@ class Suffix:
         """Drop one document, or all that is known of a client."""
         if document is None:
             self._clients.pop(client, None)
+            self._gone[client] = None
+            if len(self._gone) > GONE:
+                self._gone.popitem(last=False)
         elif client in self._clients:
             self._clients[client].corpus.forget(document)
 
@@ -140,13 +146,15 @@ class Suffix:
         return found
 
     def observe(self, context: DraftContext, step: Step) -> None:
-        """Once a run is over, its answer is a text of the client."""
+        """Once a run is over, its answer is a text of the client, if that is not forgotten."""
         if not step.reason:
             return
-        client = self._client(context.client)
         run = self._texts.run(context)
         text = run.now().tolist()
         self._texts.forget(context)
+        if context.client in self._gone:
+            return  # the run was ended after its client
+        client = self._client(context.client)
         answer = [*text, *([] if _has(context, step) else step.ids)]
         length = len(answer) - len(text) + len(context.generated)
         ends = set(context.stop_ids)
@@ -154,6 +162,7 @@ class Suffix:
         client.remember([token for token in kept if token not in ends])
 
     def _client(self, name: str) -> _Client:
+        self._gone.pop(name, None)
         held = self._clients.get(name)
         if held is None:
             held = self._clients[name] = _Client(self._limit, self._controls)

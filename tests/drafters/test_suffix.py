@@ -170,6 +170,17 @@ def test_a_client_that_is_forgotten_leaves_nothing() -> None:
     assert drafter.bytes == 0 and propose(drafter, context([10, 11])) == NO_DRAFT
 
 
+def test_a_run_that_ends_after_its_client_was_forgotten_brings_nothing_back() -> None:
+    drafter, where = Suffix(), context([1, 2, 3], 3)
+    propose(drafter, where)
+    drafter.forget("me")
+    drafter.observe(where, Step((4, 5), reason="cancelled"))
+    assert drafter.bytes == 0 and not drafter._clients
+    propose(drafter, where)  # it came back: what it says is its own again
+    drafter.observe(where, Step((4, 5), reason="eos"))
+    assert propose(drafter, context([2, 3], buffer="other")).ids[:2] == (4, 5)
+
+
 def test_state_is_bounded_whatever_is_thrown_at_it() -> None:
     drafter = Suffix(limit=5000)
     rng = np.random.default_rng(0)

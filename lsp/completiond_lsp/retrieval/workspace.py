@@ -45,15 +45,24 @@ class Workspace:
     def __init__(
         self, roots: Sequence[str] = (), warn: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.roots = [Path(os.path.realpath(root)) for root in roots]
         self._warn_about: set[str] = set()
         self._tell = warn
+        self.roots = [real for root in roots if (real := self._folder(root)) is not None]
         self._known: dict[Path, dict[str, Directory]] = {root: {} for root in self.roots}
         self._stems: dict[str, tuple[str, ...]] = {}
         self._root_of: dict[str, Path] = {}
         self._texts: OrderedDict[str, tuple[tuple[int, int], Source | None]] = OrderedDict()
         self._held = 0
         self.files = 0
+
+    def _folder(self, root: str) -> Path | None:
+        real = _real(root)
+        if real is None:
+            self._warn(
+                f"The workspace folder {root!r} is left out, for no folder can have this name. "
+                "Check the workspace folders that the editor names."
+            )
+        return real
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -121,15 +130,17 @@ class Workspace:
 
     def inside(self, path: str) -> str | None:
         """An absolute path as one of this workspace; None if it is, in truth, somewhere else."""
-        real = Path(os.path.realpath(path))
+        real = _real(path)
+        if real is None:
+            return None
         inside = [real.relative_to(root) for root in self.roots if real.is_relative_to(root)]
         return min(inside, key=lambda p: len(p.parts)).as_posix() if inside else None
 
     def ignores(self, path: str) -> bool:
         """Whether the rules on the way to an absolute path leave it out."""
-        real = Path(os.path.realpath(path))
+        real = _real(path)
         for root in self.roots:
-            if real.is_relative_to(root):
+            if real is not None and real.is_relative_to(root):
                 return self._ignores(root, real.relative_to(root).as_posix())
         return False
 
@@ -163,6 +174,14 @@ class Workspace:
         while self._held > MAX_HELD and len(self._texts) > 1:
             self._held -= _length(self._texts.popitem(last=False)[1])
         return held[1]
+
+
+def _real(path: str) -> Path | None:
+    """Where a path leads; None if no file can be named so."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):  # a NUL in it, or what the file system's encoding cannot say
+        return None
 
 
 def _length(held: tuple[tuple[int, int], Source | None] | None) -> int:

@@ -58,6 +58,16 @@ def test_a_gitignore_with_errors_is_said_once_and_the_rest_of_it_holds(tmp_path:
     assert ".gitignore" in sentence and "line 2, 3, 4, 5" in sentence
 
 
+def test_a_folder_that_no_file_can_be_named_as_is_left_out_and_said_once(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "a"})
+    said: list[str] = []
+    workspace = Workspace(["/none\0such", str(tmp_path), "/none\0such", "/\ud800"], said.append)
+    assert names(workspace) == names(workspace) == {"a.py"}
+    assert len(said) == 2 and "folder" in said[0]
+    assert workspace.inside("/none\0such/a.py") is None
+    assert not workspace.ignores("/none\0such/a.py")
+
+
 def test_links_are_not_followed_and_loops_end(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     write(inside, {"a.py": "a"})
