@@ -171,7 +171,7 @@ class Again:
     def __init__(self, settings: config.Config, start: Start, noise: float) -> None:
         self._noise = noise
         plain = replace(start, config=asdict(settings))
-        self._core, self._rules = engine_process.load(asdict(plain))
+        self._core, self._rules, _ = engine_process.load(asdict(plain))
         self._tokenizer = prompts_of(settings, start).tokenizer
 
     def verdicts(self, group: Sequence[Given]) -> list[str]:

@@ -426,7 +426,7 @@ async def test_a_message_larger_than_memory_ends_the_bridge_with_one_sentence() 
 async def test_what_is_copied_goes_along_in_a_pause(endpoint: str) -> None:
     yanked = "def copied_from_elsewhere(first, second):\n    return first"
     with FakeDaemon(endpoint, lambda _: ["1"]) as daemon:
-        async with Editor(endpoint=endpoint) as editor:
+        async with Editor(endpoint=endpoint, options={"context": True}) as editor:
             editor.open("x = ")
             await answered(editor, 0, 4)
             editor.notify("completiond/didYank", {"text": yanked})
