@@ -8,6 +8,8 @@ import pytest
 
 from completiond.redaction import redact
 
+pytestmark = pytest.mark.slow
+
 KIND = "PRIVATE KEY"
 BEGIN, END = f"-----BEGIN {KIND}-----", f"-----END {KIND}-----"
 LINES = [base64.b64encode(random.Random(i).randbytes(48)).decode() for i in range(20)]

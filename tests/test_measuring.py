@@ -13,6 +13,8 @@ from completiond.commands.counted import spoken
 from completiond.measure.acceptance import Account
 from completiond.measure.lossless import Audit
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., tuple[int, str, str]]
 CODE = "".join(f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(12))
 QUICK = ("--cpu", "--threads", "1", "--tokens", "8", "-n", "2")

@@ -265,6 +265,7 @@ def test_cancelling_a_queued_run_does_not_disturb_the_running_one(runner: Runner
     assert done[0].ids == plain(runner, job(0)) and done[1].passes == 0
 
 
+@pytest.mark.slow
 def test_rejection_sampling_through_the_engine_has_the_target_s_law(runner: Runner) -> None:
     """First tokens of many seeds with a draft of another model, against the exact law."""
     trials, sampling = 400, Sampling(temperature=1.0, top_k=6)

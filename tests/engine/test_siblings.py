@@ -19,6 +19,8 @@ from completiond.engine.verify import Rejection
 from completiond.model import sampling
 from completiond.model.attention import ancestors
 
+pytestmark = pytest.mark.slow
+
 DISTINCT = {reject_draws: False, reject_distinct: True}
 
 

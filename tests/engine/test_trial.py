@@ -68,6 +68,7 @@ def core_of(*drafters: Drafter, rows: int = 16) -> ModelCore:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_speculative_on_a_device_equals_plain_on_the_host(
     runner: Runner, sampling: Sampling, monkeypatch: pytest.MonkeyPatch

@@ -144,12 +144,14 @@ def p_value(counts: Tensor, law: Tensor) -> float:
     return float(chi2.sf(((counts - wanted) ** 2 / wanted).sum(), len(law) - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 50])
 def test_rejection_sampler_passes_chi_square(size: int) -> None:
     law = distributions(3, size, 7, peak=1.5)[0]
     assert p_value(rejection_counts(verify.reject, size, 1000), law) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [softmaxed_residual, residual_of_the_target, ratio_upside_down])
 def test_chi_square_catches_a_reintroduced_bug(mutant: Reject) -> None:
     law = distributions(3, 20, 7, peak=1.5)[0]

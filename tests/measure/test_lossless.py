@@ -31,6 +31,8 @@ from completiond.measure.spots import Spot, spots_in
 from completiond.model import sampling
 from completiond.model.checkpoint import describe
 
+pytestmark = pytest.mark.slow
+
 WARM = Sampling(temperature=0.9, seed=5)
 CODE = "".join(f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(12))
 

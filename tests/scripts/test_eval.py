@@ -20,6 +20,8 @@ from completiond.config import Completion
 from completiond.prompt.builder import PromptBuilder
 from completiond.prompt.tokenizer import ByteTokenizer
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[3] / "shared/data"
 INFILL = DATA / "infill"
 ASKED = {"exact", "edit_sim", "pass", "shown", "by_language", "by_layout", "peers"}
