@@ -6,7 +6,7 @@ def mean(values):
 def variance(values):
     """The mean squared distance from the mean."""
     center = mean(values)
-    return
+    return 
 
 
 print(variance([1, 2, 3]))

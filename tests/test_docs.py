@@ -105,3 +105,11 @@ def test_the_documents_name_no_machine() -> None:
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"/work/|/root/|/home/(?!you\b)|index-url", text), path
+
+
+def test_the_example_has_the_cursor_that_is_completed_first() -> None:
+    start = (ROOT / "scripts" / "start").read_text(encoding="utf-8")
+    (place,) = set(re.findall(r"docs/example\.py:(\d+:\d+)", start + README))
+    line, column = map(int, place.split(":"))
+    text = (ROOT / "docs" / "example.py").read_text(encoding="utf-8").split("\n")[line - 1]
+    assert len(text) == column - 1 and text.endswith(" ")
