@@ -49,10 +49,6 @@ class Decoding:
     def drafters(self) -> Ids[Drafter]:
         return self._drafters
 
-    @drafters.setter
-    def drafters(self, drafters: Ids[Drafter]) -> None:
-        self.use(drafters)
-
     def use(self, drafters: Ids[Drafter], policy: Policy | None = None) -> None:
         """Draft by these from now on, and choose by `policy` instead of the engine's own."""
         self._drafters = drafters
