@@ -18,7 +18,7 @@ LAYERS = (
     "sessions reuse moments gate transport client connection endpoint keys router footprint files",
     "model",
     "drafters prompt postprocess",
-    "engine telemetry",
+    "engine telemetry record",
     "daemon serving flight flights work acks liveness recent replies engine_process",
     "measure",
     "commands",
@@ -26,7 +26,7 @@ LAYERS = (
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 FORBIDDEN = {
-    "engine": {"prompt", "sessions", "protocol", "transport", "telemetry"},
+    "engine": {"prompt", "sessions", "protocol", "transport", "telemetry", "record"},
     "drafters": {"engine"},
     "model": {"prompt"},
     "postprocess": {"model"},

@@ -1,0 +1,136 @@
+"""Questions to the record about many keys: percentiles, histograms, counts. Write nothing.
+
+Over a long time, and without a buffer's name, they come from the sums of whole hours, which a
+million keys do not slow down; else from the newest SAMPLE keys that fit.
+"""
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from completiond.record import filters, sample
+from completiond.record.rows import (
+    EVERYTHING,
+    RETAINED_S,
+    Bar,
+    Filter,
+    Point,
+    Rate,
+    Retained,
+    Spread,
+    Totals,
+)
+from completiond.record.spread import edges, percentiles
+from completiond.record.tallies import HOUR_MS, MEASURED
+
+SHARES = (0.5, 0.9, 0.99)
+Moments = dict[tuple[str, int], Counter[int]]
+"""Durations in buckets, by stage and moment."""
+
+
+def over_time(
+    db: sqlite3.Connection, only: Filter = EVERYTHING, stage: str = "total", points: int = 48
+) -> list[Point]:
+    """Percentiles of a stage in equal spans of time, the earliest first; empty ones left out."""
+    found = _durations(db, only, (stage,))
+    if not found:
+        return []
+    moments = [at for _, at in found]
+    first = min(moments)
+    step = max(1, -(-(max(moments) - first + 1) // points))
+    slots: dict[int, Counter[int]] = defaultdict(Counter)
+    for (_, at), counts in found.items():
+        slots[(at - first) // step].update(counts)
+    return [
+        Point(first + slot * step, counts.total(), *percentiles(counts, SHARES))
+        for slot, counts in sorted(slots.items())
+    ]
+
+
+def by_stage(
+    db: sqlite3.Connection, only: Filter = EVERYTHING, stages: Sequence[str] = MEASURED
+) -> list[Spread]:
+    """Percentiles of each stage that took any time, in the order of `stages`.
+
+    `free` is from a cancel to a free device, `drawn` from the reply to what the editor drew.
+    """
+    found = _by_stage(_durations(db, only, stages))
+    return [
+        Spread(stage, found[stage].total(), *percentiles(found[stage], SHARES))
+        for stage in stages
+        if found[stage]
+    ]
+
+
+def histogram(db: sqlite3.Connection, only: Filter = EVERYTHING, stage: str = "total") -> list[Bar]:
+    """How many keys took how long, in bars of an eighth of an octave without gaps."""
+    counts = _by_stage(_durations(db, only, (stage,)))[stage]
+    if not counts:
+        return []
+    return [Bar(*edges(at), counts[at]) for at in range(min(counts), max(counts) + 1)]
+
+
+def counted(db: sqlite3.Connection, only: Filter = EVERYTHING) -> Counter[str]:
+    """All counts by name; docs/record.md says which there are."""
+    if not filters.is_long(only):
+        return sample.counted(db, only)
+    where = filters.of_hours(db, only)
+    ask = f"SELECT what, SUM(n) FROM sums WHERE {where.text} GROUP BY what"
+    return Counter(dict(db.execute(ask, where.values)))
+
+
+# -- of the counts --------------------------------------------------------------------------------
+
+
+def named(counts: Counter[str], name: str) -> dict[str, int]:
+    """Of those counts the ones of one kind: `kind`, `reason`, `outcome`; the largest first."""
+    return {
+        what.removeprefix(f"{name} "): n
+        for what, n in counts.most_common()
+        if what.startswith(f"{name} ") and n > 0
+    }
+
+
+def totals(counts: Counter[str]) -> Totals:
+    names = {field: field.replace("_characters", " characters") for field in Totals._fields}
+    outcomes = {
+        field: f"outcome {field}" for field in ("accepted", "partially", "typed", "rejected")
+    }
+    return Totals(**{field: counts[name] for field, name in (names | outcomes).items()})
+
+
+def rates(counts: Counter[str]) -> list[Rate]:
+    """Acceptance by source, the one that drafts most first."""
+    drafted = named(counts, "drafted")
+    return [Rate(source, n, counts[f"held {source}"]) for source, n in drafted.items()]
+
+
+def retained(counts: Counter[str]) -> list[Retained]:
+    """Of what was taken, how many characters are left after each of RETAINED_S."""
+    return [Retained(s, counts[f"left {s} of"], counts[f"left {s}"]) for s in RETAINED_S]
+
+
+# -- durations ------------------------------------------------------------------------------------
+
+
+def _durations(db: sqlite3.Connection, only: Filter, stages: Sequence[str]) -> Moments:
+    """Buckets of each stage by moment: the beginning of an hour, or that of the key."""
+    if not filters.is_long(only):
+        return sample.durations(db, only, stages)
+    where = filters.of_hours(db, only)
+    marks = ", ".join("?" * len(stages))
+    ask = (
+        "SELECT word, hour, bucket, SUM(n) FROM spread JOIN words ON id = stage WHERE stage IN "
+        f"(SELECT id FROM words WHERE word IN ({marks})) AND {where.text} GROUP BY 1, 2, 3"
+    )
+    found: Moments = defaultdict(Counter)
+    for stage, hour, bucket, n in db.execute(ask, (*stages, *where.values)):
+        found[stage, hour * HOUR_MS][bucket] += n
+    return found
+
+
+def _by_stage(found: Moments) -> dict[str, Counter[int]]:
+    stages: dict[str, Counter[int]] = defaultdict(Counter)
+    for (stage, _), counts in found.items():
+        stages[stage].update(counts)
+    return stages
