@@ -19,7 +19,8 @@ LAYERS = (
     "model",
     "drafters prompt postprocess",
     "engine telemetry record",
-    "daemon serving flight flights work acks liveness recent replies engine_process",
+    "daemon serving flight flights work acks liveness recorder remembered told replies "
+    "engine_process",
     "measure",
     "commands",
     "__main__",

@@ -6,10 +6,12 @@ Plain functions of a connection that `connect` opens; figures.py has those about
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from completiond.errors import RecordError
 from completiond.record import filters
 from completiond.record.rows import EVERYTHING, GROUP, Drafted, Filter, Key, Pass, Said, Served
 from completiond.record.schema import SELECT_KEY
@@ -24,6 +26,18 @@ def connect(store: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
     db.execute("PRAGMA query_only = 1")
     return db
+
+
+@contextmanager
+def reading(store: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for a while. Raises RecordError if the store cannot be read."""
+    try:
+        with closing(connect(store)) as db:
+            yield db
+    except sqlite3.Error as exc:
+        raise RecordError(
+            f"The record {store} cannot be read ({exc}); see docs/record.md."
+        ) from exc
 
 
 def latest(
