@@ -15,11 +15,19 @@ from completiond.client import complete_message
 from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, NoDaemon
 from completiond.postprocess.clean import fit
-from completiond.protocol.messages import Candidate, Chunk, Complete, Completion, Feedback
+from completiond.protocol.messages import (
+    Candidate,
+    Chunk,
+    Complete,
+    Completion,
+    Feedback,
+    Spans,
+)
 from completiond.redaction import is_secret_file, redacted_snapshot
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
 from completiond_lsp.documents import Document, Edit, Encoding, Position
+from completiond_lsp.journal import Journal, Key
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
 from completiond_lsp.paths import relative_path, uri_path
@@ -91,12 +99,14 @@ class Bridge:
     encoding: Encoding = "utf-16"
     folders: Sequence[str] = ()
     warn: Callable[[str], None] = log.warning
+    journal: Journal = field(init=False)
     _buffers: dict[str, Buffer] = field(default_factory=dict)
     _context: Context = field(init=False)
     _warming: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._context = Context(self._warm, lambda sentence: self.warn(sentence))
+        self.journal = Journal(self._send)
 
     @property
     def context(self) -> Context:
@@ -134,7 +144,7 @@ class Bridge:
         document = buffer.document
         document.version = document.version + 1 if version is None else version
         for change in changes:
-            _apply(buffer, change)
+            self.journal.edited(document, _apply(buffer, change))
             if change.span is not None:
                 (first, _), (last, _) = sorted(change.span)
                 self.context.edited(document, first, change.text.count("\n") - (last - first))
@@ -149,6 +159,7 @@ class Bridge:
         if buffer is None:
             return
         self.context.closed(buffer.document)
+        self.journal.closed(buffer.document)
         if buffer.newest is not None:
             buffer.newest.typed.broken = True
             self._outdate(buffer.newest)
@@ -183,6 +194,11 @@ class Bridge:
 
     async def complete(self, request: InlineRequest) -> list[Item]:
         """What to show. Empty whenever there is nothing; raises CancelledError only."""
+        with self.journal.key(invoked=request.invoked) as key:
+            key.items = items = await self._complete(request, key)
+        return items
+
+    async def _complete(self, request: InlineRequest, key: Key) -> list[Item]:
         buffer = self._buffers.get(request.uri)
         if buffer is None:
             return []
@@ -194,16 +210,20 @@ class Bridge:
         cursor = document.offset_at(request.position)
         if not self.options.wants(document.language) or is_secret_file(uri_path(request.uri)):
             return []
+        key.of(document, cursor, relative_path(document.uri, self.folders))
         if not request.invoked and buffer.shown is not None:
             if items := _items(document, buffer.shown, cursor):
+                key.answer = buffer.shown
                 return items
+        self.journal.left(buffer.shown)
         typed = Typed(cursor, line=document.line_around(cursor)[0])
-        ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
+        key.ask = ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
         snapshot = self._snapshot(document, cursor)
         try:
             completion = await self._answer(ask, snapshot, request.invoked)
         except CompletiondError as exc:
             log.debug("Nothing to show: %s", exc)
+            key.reason = exc.code
             return []
         finally:
             ask.task = None
@@ -229,6 +249,7 @@ class Bridge:
         message = self._message(ask, snapshot, client.next_id(), invoked)
         ask.id = message.id
         limit = message.max_ms / 1000 + SLACK_S if message.max_ms else TIMEOUT_S
+        self.journal.sent(ask.id)
         try:
             return await self.link.complete(client, message, limit)
         except asyncio.CancelledError:
@@ -238,6 +259,8 @@ class Bridge:
         except NoDaemon:
             client.cancel(ask.id, "abandoned")
             raise
+        finally:
+            self.journal.answered(ask.id)
 
     def _message(self, ask: Ask, snapshot: Snapshot, ident: int, invoked: bool) -> Complete:
         options = self.options
@@ -284,6 +307,7 @@ class Bridge:
             self._context.forget(completion.unknown)
         finally:
             ask.task = None
+            self.journal.warm(ask.id)
 
     def _take(self, buffer: Buffer, ask: Ask, completion: Completion) -> list[Item]:
         """The items of an answer that came in time, or whose beginning has been typed since."""
@@ -294,6 +318,7 @@ class Bridge:
         ask.candidates = completion.candidates
         # Half an answer is no reason not to ask again, and none leaves the one before as it is.
         if completion.candidates and completion.reason != "timeout":
+            self.journal.left(buffer.shown, replaced=True)
             buffer.shown = ask
         return _items(buffer.document, ask, ask.typed.cursor)
 
@@ -302,11 +327,17 @@ class Bridge:
         self._tell(Feedback(ident, "accepted", candidate, characters))
 
     def _tell(self, feedback: Feedback) -> None:
-        if self.link.client is not None:
-            self.link.client.feedback(feedback)
+        self.journal.told(feedback)
+        self._send(feedback)
+
+    def _send(self, told: Feedback | Spans) -> bool:
+        client = self.link.client
+        if client is None:
+            return False
+        return client.feedback(told) if isinstance(told, Feedback) else client.spans(told)
 
 
-def _apply(buffer: Buffer, change: Change) -> None:
+def _apply(buffer: Buffer, change: Change) -> Edit:
     document = buffer.document
     if change.span is None:
         edit = Edit(0, len(document.text), change.text)
@@ -317,6 +348,7 @@ def _apply(buffer: Buffer, change: Change) -> None:
         buffer.newest.typed.follow(edit)
     if buffer.shown is not None and buffer.shown is not buffer.newest:
         buffer.shown.typed.follow(edit)
+    return edit
 
 
 def _items(document: Document, ask: Ask, cursor: int) -> list[Item]:
