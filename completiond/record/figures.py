@@ -1,7 +1,7 @@
 """Questions to the record about many keys: percentiles, histograms, counts. Write nothing.
 
-Over a long time, and without a buffer's name, they come from the sums of whole hours, which a
-million keys do not slow down; else from the newest SAMPLE keys that fit.
+Over a long time, and without a buffer's name, they come from sums of hours, days and weeks, which a
+million keys do not slow down; else from the newest keys that fit (sample.py).
 """
 
 import sqlite3
@@ -24,22 +24,20 @@ from completiond.record.spread import edges, percentiles
 from completiond.record.tallies import HOUR_MS, MEASURED
 
 SHARES = (0.5, 0.9, 0.99)
-Moments = dict[tuple[str, int], Counter[int]]
-"""Durations in buckets, by stage and moment."""
 
 
 def over_time(
     db: sqlite3.Connection, only: Filter = EVERYTHING, stage: str = "total", points: int = 48
 ) -> list[Point]:
     """Percentiles of a stage in equal spans of time, the earliest first; empty ones left out."""
-    found = _durations(db, only, (stage,))
+    found = _moments(db, only, stage)
     if not found:
         return []
-    moments = [at for _, at in found]
+    moments = list(found)
     first = min(moments)
     step = max(1, -(-(max(moments) - first + 1) // points))
     slots: dict[int, Counter[int]] = defaultdict(Counter)
-    for (_, at), counts in found.items():
+    for at, counts in found.items():
         slots[(at - first) // step].update(counts)
     return [
         Point(first + slot * step, counts.total(), *percentiles(counts, SHARES))
@@ -54,7 +52,7 @@ def by_stage(
 
     `free` is from a cancel to a free device, `drawn` from the reply to what the editor drew.
     """
-    found = _by_stage(_durations(db, only, stages))
+    found = {stage: _buckets(db, only, stage) for stage in stages}
     return [
         Spread(stage, found[stage].total(), *percentiles(found[stage], SHARES))
         for stage in stages
@@ -64,7 +62,7 @@ def by_stage(
 
 def histogram(db: sqlite3.Connection, only: Filter = EVERYTHING, stage: str = "total") -> list[Bar]:
     """How many keys took how long, in bars of an eighth of an octave without gaps."""
-    counts = _by_stage(_durations(db, only, (stage,)))[stage]
+    counts = _buckets(db, only, stage)
     if not counts:
         return []
     return [Bar(*edges(at), counts[at]) for at in range(min(counts), max(counts) + 1)]
@@ -74,9 +72,14 @@ def counted(db: sqlite3.Connection, only: Filter = EVERYTHING) -> Counter[str]:
     """All counts by name; docs/record.md says which there are."""
     if not filters.is_long(only):
         return sample.counted(db, only)
-    where = filters.of_hours(db, only)
-    ask = f"SELECT what, SUM(n) FROM sums WHERE {where.text} GROUP BY what"
-    return Counter(dict(db.execute(ask, where.values)))
+    ask = (
+        "SELECT word, total FROM (SELECT what, SUM(n) AS total FROM sums WHERE hours = ? AND slot "
+        f"BETWEEN ? AND ?{filters.of_groups(db, only)} GROUP BY what) JOIN words ON id = what"
+    )
+    counts: Counter[str] = Counter()
+    for part in filters.slots(db, only):
+        counts.update(dict(db.execute(ask, part)))
+    return counts
 
 
 # -- of the counts --------------------------------------------------------------------------------
@@ -113,24 +116,31 @@ def retained(counts: Counter[str]) -> list[Retained]:
 # -- durations ------------------------------------------------------------------------------------
 
 
-def _durations(db: sqlite3.Connection, only: Filter, stages: Sequence[str]) -> Moments:
-    """Buckets of each stage by moment: the beginning of an hour, or that of the key."""
+def _moments(db: sqlite3.Connection, only: Filter, stage: str) -> dict[int, Counter[int]]:
+    """Buckets of a stage by moment: the beginning of an hour or a day, or that of the key."""
     if not filters.is_long(only):
-        return sample.durations(db, only, stages)
-    where = filters.of_hours(db, only)
-    marks = ", ".join("?" * len(stages))
-    ask = (
-        "SELECT word, hour, bucket, SUM(n) FROM spread JOIN words ON id = stage WHERE stage IN "
-        f"(SELECT id FROM words WHERE word IN ({marks})) AND {where.text} GROUP BY 1, 2, 3"
-    )
-    found: Moments = defaultdict(Counter)
-    for stage, hour, bucket, n in db.execute(ask, (*stages, *where.values)):
-        found[stage, hour * HOUR_MS][bucket] += n
+        return sample.moments(db, only, stage)
+    found: dict[int, Counter[int]] = defaultdict(Counter)
+    for part in filters.slots(db, only, axis=True):
+        for slot, bucket, n in db.execute(_ask(db, only, "slot, bucket"), (stage, *part)):
+            found[slot * part.hours * HOUR_MS][bucket] += n
     return found
 
 
-def _by_stage(found: Moments) -> dict[str, Counter[int]]:
-    stages: dict[str, Counter[int]] = defaultdict(Counter)
-    for (stage, _), counts in found.items():
-        stages[stage].update(counts)
-    return stages
+def _buckets(db: sqlite3.Connection, only: Filter, stage: str) -> Counter[int]:
+    """The same at any time."""
+    counts: Counter[int] = Counter()
+    if not filters.is_long(only):
+        for found in sample.moments(db, only, stage).values():
+            counts.update(found)
+        return counts
+    for part in filters.slots(db, only):
+        counts.update(dict(db.execute(_ask(db, only, "bucket"), (stage, *part))))
+    return counts
+
+
+def _ask(db: sqlite3.Connection, only: Filter, by: str) -> str:
+    return (
+        f"SELECT {by}, SUM(n) FROM spread WHERE stage = (SELECT id FROM words WHERE word = ?) AND "
+        f"hours = ? AND slot BETWEEN ? AND ?{filters.of_groups(db, only)} GROUP BY {by}"
+    )

@@ -19,6 +19,8 @@ from completiond.record.schema import SELECT_KEY
 BUSY_S = 1.0
 LATELY = 5_000
 """Keys whose buffers are offered as filters."""
+LOOKED_AT = 50_000
+"""Keys among which the latest of a language, an editor or a model are looked for."""
 
 
 def connect(store: Path) -> sqlite3.Connection:
@@ -43,8 +45,14 @@ def reading(store: Path) -> Iterator[sqlite3.Connection]:
 def latest(
     db: sqlite3.Connection, many: int = 100, only: Filter = EVERYTHING, after_key: int = 0
 ) -> list[Key]:
-    """The newest keys, the newest first; with `after_key` those that came behind that one."""
+    """The newest keys, the newest first; with `after_key` those that came behind that one.
+
+    Of a language, an editor or a model only those among the newest LOOKED_AT keys.
+    """
     where = filters.of_keys(db, only)
+    if any(getattr(only, name) for name in GROUP):
+        newest = db.execute("SELECT max(key) FROM keys").fetchone()[0] or 0
+        after_key = max(after_key, int(newest) - LOOKED_AT)
     ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? ORDER BY k.key DESC LIMIT ?"
     return [_key(row) for row in db.execute(ask, (*where.values, after_key, many))]
 
@@ -57,7 +65,7 @@ def one(db: sqlite3.Connection, key: int) -> Key | None:
 
 def of_request(db: sqlite3.Connection, request: int) -> Key | None:
     """The newest key that a client gave this id; 0: the newest that asked the daemon."""
-    which = "k.request = ?" if request else "k.request > ?"
+    which = "k.request = ? AND k.request > 0" if request else "k.request > ?"
     ask = f"{SELECT_KEY} WHERE {which} ORDER BY k.key DESC LIMIT 1"
     row = db.execute(ask, (request,)).fetchone()
     return _key(row) if row else None

@@ -1,11 +1,10 @@
 """Counts and durations from the keys themselves: the newest SAMPLE that fit. Writes nothing.
 
-Says what the sums of hours would say (tallies.py), and a test holds the two together.
+Says what the sums would say (tallies.py), and a test holds the two together.
 """
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 
 from completiond.record import filters
 from completiond.record.rows import RETAINED_S, STAGES, Filter
@@ -42,23 +41,19 @@ _WORDS = ("kind", "reason", "why", "outcome")
 _NO_WARM = "k.kind IS NOT (SELECT id FROM words WHERE word = 'warm')"
 
 
-def durations(
-    db: sqlite3.Connection, only: Filter, stages: Sequence[str]
-) -> dict[tuple[str, int], Counter[int]]:
-    """Buckets of each stage, by the moment of the key."""
+def moments(db: sqlite3.Connection, only: Filter, stage: str) -> dict[int, Counter[int]]:
+    """Buckets of a stage, by the moment of the key."""
     where = filters.of_keys(db, only)
-    columns = ", ".join(_DURATIONS[stage] for stage in stages)
-    ask = f"SELECT at_ms, {columns} FROM {_newest(where.text)}"
-    found: dict[tuple[str, int], Counter[int]] = defaultdict(Counter)
-    for at_ms, *row in db.execute(ask, where.values):
-        for stage, us in zip(stages, row, strict=True):
-            if us is not None:
-                found[stage, at_ms][bucket(us)] += 1
+    ask = f"SELECT at_ms, {_DURATIONS[stage]} FROM {_newest(where.text)}"
+    found: dict[int, Counter[int]] = defaultdict(Counter)
+    for at_ms, us in db.execute(ask, where.values):
+        if us is not None:
+            found[at_ms][bucket(us)] += 1
     return found
 
 
 def counted(db: sqlite3.Connection, only: Filter) -> Counter[str]:
-    """The same names as in the sums of hours."""
+    """The same names as in the sums."""
     where = filters.of_keys(db, only)
     ask = (
         f"SELECT kind.word, CASE why.word WHEN '' THEN reason.word ELSE why.word END, "

@@ -59,14 +59,15 @@ CREATE TABLE said (
 );
 
 CREATE TABLE spread (
-    stage INTEGER NOT NULL, hour INTEGER NOT NULL, grp INTEGER NOT NULL, bucket INTEGER NOT NULL,
-    n INTEGER NOT NULL,
-    PRIMARY KEY (stage, hour, grp, bucket)
+    hours INTEGER NOT NULL, stage INTEGER NOT NULL, slot INTEGER NOT NULL,
+    bucket INTEGER NOT NULL, grp INTEGER NOT NULL, n INTEGER NOT NULL,
+    PRIMARY KEY (hours, stage, slot, bucket, grp)
 ) WITHOUT ROWID;
 
 CREATE TABLE sums (
-    what TEXT NOT NULL, hour INTEGER NOT NULL, grp INTEGER NOT NULL, n INTEGER NOT NULL,
-    PRIMARY KEY (what, hour, grp)
+    hours INTEGER NOT NULL, slot INTEGER NOT NULL, what INTEGER NOT NULL, grp INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    PRIMARY KEY (hours, slot, what, grp)
 ) WITHOUT ROWID;
 """
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from completiond.record import place, schema
 from completiond.record.rows import GROUP, NUMBERS, WORDS, Drafted, Key, Pass, Said, Served
-from completiond.record.tallies import HOUR_MS, Added, added
+from completiond.record.tallies import HOUR_MS, SPANS, added
 
 BUSY_S = 0.2
 KNOWN = 8_192
@@ -86,15 +86,16 @@ class Store:
 
     def write(self, states: Mapping[int, Full]) -> None:
         """Keys that are new, and those that have changed since they were written."""
-        sums: Counter[tuple[str, int, int]] = Counter()
-        spread: Counter[tuple[int, int, int, int]] = Counter()
+        tally = Counter[tuple[int, ...]]()
         now: dict[int, _Written] = {}
         with self._transaction():
             for number, state in states.items():
                 now[number] = self._put(number, state, now)
-                self._tally(self._written.get(number), now[number], sums, spread)
-            self._db.executemany(_ADD_SUM, [(*name, n) for name, n in sums.items() if n])
-            self._db.executemany(_ADD_SPREAD, [(*name, n) for name, n in spread.items() if n])
+                self._tally(tally, self._written.get(number), -1)
+                self._tally(tally, now[number], 1)
+            for ask, length in ((_ADD_SUM, 4), (_ADD_SPREAD, 5)):
+                rows = [(*at, n) for at, n in tally.items() if len(at) == length and n]
+                self._db.executemany(ask, rows)
         self._written.update(now)
         while len(self._written) > KNOWN:
             self._written.popitem(last=False)
@@ -140,23 +141,20 @@ class Store:
             values = (ident, text.document, text.offset, *blobs)
             self._db.execute("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def _tally(
-        self,
-        was: _Written | None,
-        now: _Written,
-        sums: Counter[tuple[str, int, int]],
-        spread: Counter[tuple[int, int, int, int]],
-    ) -> None:
-        """Take off what the key added before, put on what it adds now."""
-        for written, sign in ((was, -1), (now, 1)):
-            if written is None:
-                continue
-            where = written.key.at_ms // HOUR_MS, self._group(written.key)
-            counts: Added = added(written.key, written.drafts)
-            for what, n in counts.sums.items():
-                sums[what, *where] += sign * n
-            for (stage, bucket), n in counts.spread.items():
-                spread[self._word(stage), *where, bucket] += sign * n
+    def _tally(self, tally: Counter[tuple[int, ...]], written: _Written | None, sign: int) -> None:
+        """Put on what a key adds, or take it off: of `sums` 4 numbers say where, of `spread` 5."""
+        if written is None:
+            return
+        group, hour = self._group(written.key), written.key.at_ms // HOUR_MS
+        counts = added(written.key, written.drafts)
+        sums = [(self._word(what), n) for what, n in counts.sums.items()]
+        spread = [(self._word(stage), at, n) for (stage, at), n in counts.spread.items()]
+        for hours in SPANS:
+            slot = hour // hours
+            for what, n in sums:
+                tally[hours, slot, what, group] += sign * n
+            for stage, at, n in spread:
+                tally[hours, stage, slot, at, group] += sign * n
 
     # -- words ----------------------------------------------------------------------------------
 
@@ -229,7 +227,7 @@ class Store:
                 self._db.execute(f"DELETE FROM {table} WHERE key < ?", (until,))
             oldest = self._db.execute("SELECT min(at_ms) FROM keys").fetchone()[0]
             for table in ("sums", "spread"):
-                ask = f"DELETE FROM {table} WHERE hour < ?"
+                ask = f"DELETE FROM {table} WHERE slot < ? / hours"
                 self._db.execute(ask, ((oldest or 0) // HOUR_MS,))
         self._removed = True
         self._db.execute("PRAGMA incremental_vacuum(2000)").fetchall()
@@ -260,16 +258,16 @@ _MARKS = ", ".join("?" * len(schema.KEY_COLUMNS))
 _INSERT = f"INSERT INTO keys ({', '.join(schema.KEY_COLUMNS)}) VALUES ({_MARKS})"
 _UPDATE = f"UPDATE keys SET {', '.join(f'{c} = ?' for c in schema.KEY_COLUMNS)} WHERE key = ?"
 _ADD_SUM = (
-    "INSERT INTO sums VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (what, hour, grp) DO UPDATE SET n = n + excluded.n"
+    "INSERT INTO sums VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (hours, slot, what, grp) DO UPDATE SET n = n + excluded.n"
 )
 _ADD_SPREAD = (
-    "INSERT INTO spread VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (stage, hour, grp, bucket) DO UPDATE SET n = n + excluded.n"
+    "INSERT INTO spread VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (hours, stage, slot, bucket, grp) DO UPDATE SET n = n + excluded.n"
 )
 _UNUSED = (
     "DELETE FROM words WHERE id NOT IN (SELECT path FROM keys) AND id NOT IN (SELECT stage FROM "
-    "spread) AND id NOT IN (SELECT source FROM drafts) "
+    "spread) AND id NOT IN (SELECT what FROM sums) AND id NOT IN (SELECT source FROM drafts) "
     + "".join(f"AND id NOT IN (SELECT {name} FROM keys) " for name in WORDS[1:])
     + "".join(f"AND id NOT IN (SELECT {name} FROM groups) " for name in GROUP)
 )

@@ -1,4 +1,5 @@
-"""What a key adds to the sums of its hour, so that a million keys need not be read to count them.
+"""What a key adds to the sums of its hour, its day and its week: then a million keys need not be
+read to count them.
 
 A pure function of the row: when a row changes, what it added before is taken off and what it adds
 now is put on. Knows rows; knows no SQL.
@@ -12,6 +13,8 @@ from completiond.record.rows import RETAINED_S, STAGES, Drafted, Key
 from completiond.record.spread import bucket
 
 HOUR_MS = 3_600_000
+SPANS = (1, 24, 168)
+"""Hours, days and weeks: the lengths of time that have sums, in hours."""
 INSIDE = ("lookup", "prompt", "queue", "prefill", "decode", "door", "finish")
 """Stages between the daemon's receipt of a request and its reply."""
 MEASURED = (*STAGES, "total", "daemon", "text", "drawn", "free")
