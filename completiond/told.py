@@ -4,7 +4,7 @@ became of answers. Knows spans and feedback; believes no number that cannot be.
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from completiond.protocol import messages as m
@@ -28,7 +28,7 @@ class _Client:
     editor: str = ""
     clocks: Clocks = field(default_factory=Clocks)
     allowed: float = BURST
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=lambda: time.monotonic())
 
     def may(self) -> bool:
         """Whether one more may be written down."""
@@ -90,6 +90,9 @@ class Told:
         if entry is None:
             if span.kind != "warm":
                 key = self._own(client, state, span, model)
+                if at:
+                    ago = state.clocks.ago_ns(max(at.values()), time.monotonic_ns())
+                    key = replace(key, at_ms=max(0, key.at_ms - ago // 1_000_000))
                 self._keys.put(self._keys.add(client, key), **_alone(span, at))
             return
         changes = _joined(entry, state.clocks, span, at)

@@ -33,11 +33,11 @@ def is_long(only: Filter) -> bool:
     return not only.path and until - only.since_ms > LONG_MS
 
 
-def of_keys(db: sqlite3.Connection, only: Filter) -> Where:
-    """A condition on `keys k`."""
+def of_keys(db: sqlite3.Connection, only: Filter, *, apart: bool = False) -> Where:
+    """A condition on `keys k`; `apart`: for a search that goes by another order than the time."""
     parts, values = ["1" + _in_groups(db, only, "k.grp")], list[Any]()
     if only.since_ms > 0 or only.until_ms < EVERYTHING.until_ms:
-        parts.append("k.at_ms BETWEEN ? AND ?")
+        parts.append(f"{'+' if apart else ''}k.at_ms BETWEEN ? AND ?")
         values += [only.since_ms, only.until_ms]
     if only.path:
         parts.append("k.path = (SELECT id FROM words WHERE word = ?)")

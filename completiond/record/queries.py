@@ -20,7 +20,7 @@ BUSY_S = 1.0
 LATELY = 5_000
 """Keys whose buffers are offered as filters."""
 LOOKED_AT = 50_000
-"""Keys among which the latest of a language, an editor or a model are looked for."""
+"""Keys among which the latest ones are looked for."""
 
 
 def connect(store: Path) -> sqlite3.Connection:
@@ -47,14 +47,17 @@ def latest(
 ) -> list[Key]:
     """The newest keys, the newest first; with `after_key` those that came behind that one.
 
-    Of a language, an editor or a model only those among the newest LOOKED_AT keys.
+    Without a buffer's name only those among the newest LOOKED_AT keys up to `until_ms`.
     """
-    where = filters.of_keys(db, only)
-    if any(getattr(only, name) for name in GROUP):
-        newest = db.execute("SELECT max(key) FROM keys").fetchone()[0] or 0
-        after_key = max(after_key, int(newest) - LOOKED_AT)
-    ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? ORDER BY k.key DESC LIMIT ?"
-    return [_key(row) for row in db.execute(ask, (*where.values, after_key, many))]
+    where = filters.of_keys(db, only, apart=not only.path)
+    order, last = "k.at_ms DESC, k.key DESC", 1 << 62
+    if not only.path:  # by number, back to where it is given up: the times come in no such order
+        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
+        row = db.execute(newest, (only.until_ms,)).fetchone()
+        order, last = "k.key DESC", int(row[0]) if row else 0
+        after_key = max(after_key, last - LOOKED_AT)
+    ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? AND k.key <= ? ORDER BY {order} LIMIT ?"
+    return [_key(row) for row in db.execute(ask, (*where.values, after_key, last, many))]
 
 
 def one(db: sqlite3.Connection, key: int) -> Key | None:

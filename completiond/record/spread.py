@@ -22,8 +22,10 @@ def middle(number: int) -> int:
 
 def edges(number: int) -> tuple[int, int]:
     """From which duration on, and below which, the bucket is."""
-    low = 0 if number == 0 else round(2 ** ((number - 0.5) / PER_OCTAVE))
-    return low, round(2 ** ((number + 0.5) / PER_OCTAVE))
+    if number == 0:
+        return 0, 2
+    low, high = (math.ceil(2 ** ((number + half) / PER_OCTAVE)) for half in (-0.5, 0.5))
+    return low, high
 
 
 def percentiles(counts: Mapping[int, int], wanted: Sequence[float]) -> list[int]:

@@ -98,6 +98,14 @@ class Clocks:
             stages["after"] = (at["replied"] - answered) // 1000
         return Join(stages, wrong)
 
+    def ago_ns(self, moment: int, now: int) -> int:
+        """How long ago a moment of the client's clock was, as far as that can be said."""
+        if not self._same and not self._quickest:
+            return 0
+        offset = 0 if self._same else min(self._quickest)[1]
+        ago = now - moment - offset
+        return ago if 0 <= ago <= LONGEST_NS else 0
+
     def _learn(self, way: int, offset: int) -> int:
         self._quickest = [*self._quickest[1 - self.LATE :], (way, offset)]
         return min(self._quickest)[0] // 2000

@@ -202,24 +202,29 @@ class Store:
 
     # -- bounds ---------------------------------------------------------------------------------
 
-    def trim(self, *, before_ms: int, most_bytes: int, most_keys: int = 5_000) -> bool:
-        """Remove some of the oldest keys that are too old or too many; whether there are more.
+    def doomed(self, *, before_ms: int, most_bytes: int) -> int:
+        """The key up to which the oldest are to go, that one not: too old, or too many.
 
-        At most an eighth of all keys goes for their age: the clock may be wrong.
+        At most an eighth of all keys goes for its age: the clock may be wrong.
         """
         row = self._db.execute("SELECT min(key), max(key) FROM keys").fetchone()
         if row[0] is None:
-            return False
+            return 0
         first, last = int(row[0]), int(row[1])
         young = "SELECT min(key) FROM keys WHERE at_ms >= ?"
         found = self._db.execute(young, (before_ms,)).fetchone()[0]
-        age = min(int(found or last + 1), first + max(1, (last - first) // 8))
+        goal = min(int(found or last + 1), first + max(1, (last - first) // 8))
         if self._bytes() > most_bytes:
-            age = max(age, first + max(1, (last - first) // 16))
-        until = min(age, first + most_keys)
-        if until > first:
-            self._remove(until)
-        return until < age
+            goal = max(goal, first + max(1, (last - first) // 16))
+        return goal
+
+    def remove(self, goal: int, most: int = 5_000) -> bool:
+        """Remove some of the keys before that one; whether there are more."""
+        first = self._db.execute("SELECT min(key) FROM keys").fetchone()[0]
+        if first is None or first >= goal:
+            return False
+        self._remove(min(goal, int(first) + most))
+        return int(first) + most < goal
 
     def _remove(self, until: int) -> None:
         with self._transaction():

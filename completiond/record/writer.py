@@ -25,7 +25,9 @@ MOST_WAITING = 20_000
 LOCKED_S = 10.0
 """A store that somebody has locked for so long is left."""
 LOOK_S = 60.0
-"""How often to look for keys that are too old, and for a newer store."""
+"""How often to look how large the store is, and for a newer one."""
+AGE_S = 3_600.0
+"""How often to look for keys that are too old: a clock that is wrong for a moment takes few."""
 AGAIN_S = 5.0
 """How long to leave a disk alone that could not be written."""
 MOST_STORES = 3
@@ -50,7 +52,10 @@ class Writer:
         self._off = False
         self._locked_since = 0.0
         self._pause_until = 0.0
-        self._look_at = 0.0
+        self._look_at = self._age_at = 0.0
+        self._goal = 0
+        most = bounds.mb << 20
+        self._most_bytes = most - most // 16
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self.lost = 0
 
@@ -119,16 +124,22 @@ class Writer:
 
     def _trim(self, store: Store) -> None:
         now = time.monotonic()
-        if now < self._look_at:
-            return
-        before_ms = time.time_ns() // 1_000_000 - self._bounds.days * DAY_MS
-        most = self._bounds.mb << 20
-        if store.trim(before_ms=before_ms, most_bytes=most - most // 16):
-            return  # more at the next tick
-        store.tidy()
-        self._look_at = now + LOOK_S
-        if place.newest(self._place) != store.path:  # removed, or left by another daemon
-            self._close()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._goal = store.doomed(before_ms=self._oldest(now), most_bytes=self._most_bytes)
+            store.tidy()
+            if place.newest(self._place) != store.path:  # removed, or left by another daemon
+                self._close()
+                return
+        if self._goal and not store.remove(self._goal):
+            self._goal = 0
+
+    def _oldest(self, now: float) -> int:
+        """Older keys may go, milliseconds of unix time; asked once an hour."""
+        if now < self._age_at:
+            return 0
+        self._age_at = now + AGE_S
+        return time.time_ns() // 1_000_000 - self._bounds.days * DAY_MS
 
     def _take(self) -> dict[int, Full]:
         with self._lock:
@@ -170,7 +181,7 @@ class Writer:
         self._say("full", f"The disk of {self._place} is full: keys of the record are lost.")
         try:
             if self._store is not None:
-                self._store.trim(before_ms=0, most_bytes=0)
+                self._store.remove(self._store.doomed(before_ms=0, most_bytes=0))
         except sqlite3.Error:
             self._pause_until = time.monotonic() + AGAIN_S
 
@@ -207,3 +218,4 @@ class Writer:
         if self._store is not None:
             self._store.close()
             self._store = None
+            self._goal = 0
