@@ -113,7 +113,7 @@ async def test_stages_of_each_key_add_up_to_a_total_that_was_timed_elsewhere(
         assert total == pytest.approx(took * 1e6, rel=0.02, abs=60), key
     kinds = {key.kind for key in keys}
     assert {"typed", "model"} <= kinds
-    asked = [key for key in keys if key.kind == "model"]
+    asked = [key for key in keys if key.kind == "model" and key.editor]
     assert all(list(key.stages) == NAMES for key in asked)
     assert all(key.prefill_us >= 2000 and key.passes > 0 for key in asked if key.prefill_us)
     own = [key for key in keys if key.kind == "typed"]
@@ -132,7 +132,7 @@ async def test_no_text_is_stored_unless_it_is_asked_for(tmp_path: Path) -> None:
         store = place.newest(folder / "state")
         assert store is not None
         with queries.reading(store) as db:
-            said = [queries.said(db, key.key) for key in queries.latest(db) if key.kind == "model"]
+            said = [queries.said(db, key.key) for key in queries.latest(db) if key.kind == "model" and key.editor]
         assert said and all((found is not None) is text for found in said)
         if text and said[0] is not None:
             assert SAYS.startswith(said[0].answers[0]) and said[0].before.startswith("def f")

@@ -16,7 +16,7 @@ FEW = 20
 """A share of fewer nodes than this is drawn hollow: it says little."""
 
 _HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>completiond bench acceptance</title>
+<html lang="en"><head><meta charset="utf-8"><title>TITLE</title>
 <meta name="viewport" content="width=device-width"><style>
 :root{color-scheme:light dark;--ink:#1d2126;--dim:#667;--line:#d5d9de;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6e9;--dim:#9aa3ad;--line:#3a4048;--paper:#16191d}}
@@ -48,18 +48,18 @@ def page(found: Mapping[str, Any], about: Mapping[str, str]) -> str:
         for name, value in found["speedup_vs_plain"].items()
     ]
     parts = [
-        _HEAD,
+        head("completiond bench acceptance"),
         "<h1>What drafts bring</h1>",
         _facts(about),
-        _figure(bars(passes), "Tokens per pass of the model. Plain decoding makes one."),
-        _figure(
+        figure(bars(passes), "Tokens per pass of the model. Plain decoding makes one."),
+        figure(
             bars(speeds, mark=1.0),
             "Times as fast as plain decoding with the same kernels, all spots together; the thin "
             "line goes from the first to the third quartile of the spots.",
         ),
         "<h2>By source</h2>",
         _sources(found),
-        _figure(
+        figure(
             lines(_hazards(found)),
             "Of the tokens drafted at a depth below kept ones, the share that was kept. Hollow: "
             f"fewer than {FEW} tokens.",
@@ -69,12 +69,24 @@ def page(found: Mapping[str, Any], about: Mapping[str, str]) -> str:
     return "\n".join(parts)
 
 
+def head(title: str) -> str:
+    """The beginning of a page, in light and dark."""
+    return _HEAD.replace("TITLE", escape(title), 1)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Names and values; the first column is words, the others are numbers."""
+    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return f"<table><tr>{names}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
+
+
 def _facts(about: Mapping[str, str]) -> str:
     rows = [f"<tr><td>{escape(n)}</td><td>{escape(v)}</td></tr>" for n, v in about.items() if v]
     return f"<table>{''.join(rows)}</table>"
 
 
-def _figure(drawing: str, caption: str) -> str:
+def figure(drawing: str, caption: str) -> str:
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
@@ -100,8 +112,8 @@ def percent(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "–"
 
 
-def bars(rows: Sequence[Bar], mark: float | None = None) -> str:
-    """Horizontal bars from zero, with a line at `mark`."""
+def bars(rows: Sequence[Bar], mark: float | None = None, digits: int = 2) -> str:
+    """Horizontal bars from zero, with a line at `mark`, and their values to so many digits."""
     most = max([*(max(bar.value, bar.high or 0) for bar in rows), mark or 0, 1e-9])
     scale = (WIDTH - LEFT - RIGHT) / most
     drawn = []
@@ -115,7 +127,7 @@ def bars(rows: Sequence[Bar], mark: float | None = None) -> str:
         if bar.low is not None and bar.high is not None:
             drawn.append(_line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
             end = max(end, LEFT + bar.high * scale)
-        drawn.append(f'<text x="{end + 6:.1f}" y="{y + 15}">{bar.value:.2f}</text>')
+        drawn.append(f'<text x="{end + 6:.1f}" y="{y + 15}">{bar.value:,.{digits}f}</text>')
     height = len(rows) * ROW + 4
     if mark is not None:
         drawn.append(_line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "axis"))

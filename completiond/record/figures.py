@@ -52,7 +52,7 @@ def by_stage(
 
     `free` is from a cancel to a free device, `drawn` from the reply to what the editor drew.
     """
-    found = {stage: _buckets(db, only, stage) for stage in stages}
+    found = {stage: buckets(db, only, stage) for stage in stages}
     return [
         Spread(stage, found[stage].total(), *percentiles(found[stage], SHARES))
         for stage in stages
@@ -60,9 +60,21 @@ def by_stage(
     ]
 
 
+def buckets(db: sqlite3.Connection, only: Filter, stage: str) -> Counter[int]:
+    """How many keys had the stage in each bucket (spread.py)."""
+    counts: Counter[int] = Counter()
+    if not filters.is_long(only):
+        for found in sample.moments(db, only, stage).values():
+            counts.update(found)
+        return counts
+    for part in filters.slots(db, only):
+        counts.update(dict(db.execute(_ask(db, only, "bucket"), (stage, *part))))
+    return counts
+
+
 def histogram(db: sqlite3.Connection, only: Filter = EVERYTHING, stage: str = "total") -> list[Bar]:
     """How many keys took how long, in bars of an eighth of an octave without gaps."""
-    counts = _buckets(db, only, stage)
+    counts = buckets(db, only, stage)
     if not counts:
         return []
     return [Bar(*edges(at), counts[at]) for at in range(min(counts), max(counts) + 1)]
@@ -125,18 +137,6 @@ def _moments(db: sqlite3.Connection, only: Filter, stage: str) -> dict[int, Coun
         for slot, bucket, n in db.execute(_ask(db, only, "slot, bucket"), (stage, *part)):
             found[slot * part.hours * HOUR_MS][bucket] += n
     return found
-
-
-def _buckets(db: sqlite3.Connection, only: Filter, stage: str) -> Counter[int]:
-    """The same at any time."""
-    counts: Counter[int] = Counter()
-    if not filters.is_long(only):
-        for found in sample.moments(db, only, stage).values():
-            counts.update(found)
-        return counts
-    for part in filters.slots(db, only):
-        counts.update(dict(db.execute(_ask(db, only, "bucket"), (stage, *part))))
-    return counts
 
 
 def _ask(db: sqlite3.Connection, only: Filter, by: str) -> str:
