@@ -56,7 +56,7 @@ async def serve(
                 await _race(daemon.open(partial(prompts_of, config, engine.spec)), reader, first)
                 if not first.is_set():
                     if writer is not None:
-                        writer.describe(_served(daemon.model, engine.info))
+                        writer.describe(_served(config, daemon.model, engine.info))
                     on_ready(Ready(listener.endpoint, daemon.model, engine.info))
                     await _race(first.wait(), reader, first)
                 log.info("draining; %d requests wait", daemon.waiting)
@@ -75,10 +75,11 @@ def run(config: Config, *, engine: ProcessEngine, on_ready: Callable[[Ready], No
         runner.run(serve(config, engine=engine, on_ready=on_ready))
 
 
-def _served(model: str = "", facts: Mapping[str, Any] | None = None) -> Served:
+def _served(config: Config, model: str = "", info: Mapping[str, Any] | None = None) -> Served:
     """This start of the daemon, as the record names it."""
-    now_ms = time.time_ns() // 1_000_000
-    return Served(0, now_ms, os.getpid(), __version__, model, dict(facts or {}))
+    engine = config.engine
+    facts = {"policy": engine.policy, "draft_tokens": engine.draft_tokens, **(info or {})}
+    return Served(0, time.time_ns() // 1_000_000, os.getpid(), __version__, model, facts)
 
 
 @asynccontextmanager
@@ -87,7 +88,7 @@ async def _recording(config: Config) -> AsyncIterator[Writer | None]:
     if not config.record.enabled:
         yield None
         return
-    writer = Writer(_served(), config.record)
+    writer = Writer(_served(config), config.record)
     writer.start()
     try:
         yield writer

@@ -73,7 +73,7 @@ import sys
 from completiond import config, serving
 from completiond.engine.desk import Start
 from completiond.engine.door import ProcessEngine
-settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
+settings = config.load({"serve.endpoint": sys.argv[1], "record.enabled": False}, environ={})
 spec = Start("scripted", script=%r)
 tell = lambda ready: print(ready.endpoint, flush=True)
 serving.run(settings, engine=ProcessEngine(spec), on_ready=tell)

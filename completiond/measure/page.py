@@ -125,12 +125,12 @@ def bars(rows: Sequence[Bar], mark: float | None = None, digits: int = 2) -> str
             f'fill="{COLOURS[place % len(COLOURS)]}"/>',
         ]
         if bar.low is not None and bar.high is not None:
-            drawn.append(_line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
+            drawn.append(line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
             end = max(end, LEFT + bar.high * scale)
         drawn.append(f'<text x="{end + 6:.1f}" y="{y + 15}">{bar.value:,.{digits}f}</text>')
     height = len(rows) * ROW + 4
     if mark is not None:
-        drawn.append(_line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "axis"))
+        drawn.append(line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "axis"))
     return _svg(height, drawn)
 
 
@@ -158,7 +158,7 @@ def lines(rows: Sequence[Line]) -> str:
     step = (WIDTH - PAD - RIGHT) / max(1, deepest - 1)
     drawn = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawn.append(_line(PAD, _y(share), WIDTH - RIGHT, _y(share), "axis"))
+        drawn.append(line(PAD, _y(share), WIDTH - RIGHT, _y(share), "axis"))
         drawn.append(
             f'<text class="dim" x="{PAD - 6}" y="{_y(share) + 4:.1f}" text-anchor="end">'
             f"{share:.0%}</text>"
@@ -197,7 +197,7 @@ def _y(share: float) -> float:
     return 10 + (1 - share) * (HEIGHT - 44)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
     look = f'class="{kind}"' if kind else 'stroke="currentColor"'
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {look}/>'
 

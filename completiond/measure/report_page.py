@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from completiond.measure.page import Bar, bars, figure, head, percent, table
+from completiond.measure.page import Bar, bars, figure, head, line, percent, table
 from completiond.record.account import Account, Group
 from completiond.record.advice import advice
 from completiond.record.rows import Point, Spread
@@ -34,7 +34,7 @@ def report(found: Account, version: str) -> str:
     parts = [
         head("completiond report"),
         "<h1>What completions were worth</h1>",
-        f'<p class="dim">{found.days} days, since {since} (UTC); completiond {escape(version)}.</p>',
+        f'<p class="dim">{found.days} days, since {since} (UTC); completiond {version}.</p>',
         table(("", ""), overview(found)),
         "<h2>Advice</h2>",
         "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in advice(found)) + "</ul>",
@@ -46,18 +46,7 @@ def report(found: Account, version: str) -> str:
         *_groups("language", found.languages),
         *_groups("model", found.models),
         "<h2>Drafts</h2>",
-        table(
-            ("source", "drafted", "held", "share"),
-            [
-                (
-                    rate.source,
-                    f"{rate.drafted:,}",
-                    f"{rate.held:,}",
-                    percent(rate.held, rate.drafted),
-                )
-                for rate in found.rates
-            ],
-        ),
+        table(("source", "drafted", "held", "share"), _drafts(found)),
         "<h2>Why nothing was shown, and what was</h2>",
         table(("reason", "keys"), [(name, f"{n:,}") for name, n in found.reasons.items()]),
         "</body></html>\n",
@@ -95,6 +84,13 @@ def overview(found: Account) -> list[tuple[str, str]]:
     return rows
 
 
+def _drafts(found: Account) -> list[tuple[str, ...]]:
+    return [
+        (source, f"{drafted:,}", f"{held:,}", percent(held, drafted))
+        for source, drafted, held in found.rates
+    ]
+
+
 def groups(found: Sequence[Group]) -> list[tuple[str, ...]]:
     """Name, keys, answers, taken, and latencies of each."""
     return [
@@ -102,9 +98,7 @@ def groups(found: Sequence[Group]) -> list[tuple[str, ...]]:
             one.name,
             f"{one.totals.keys:,}",
             f"{one.totals.answers:,}",
-            percent(
-                one.totals.accepted + one.totals.partially + one.totals.typed, one.totals.answers
-            ),
+            percent(one.totals.taken, one.totals.answers),
             *(_ms(one.total or one.daemon, share) for share, _ in SHARES),
         )
         for one in found
@@ -141,9 +135,7 @@ def over_time(points: Sequence[Point]) -> str:
     drawn = []
     for part in (0.0, 0.5, 1.0):
         y = HEIGHT - FOOT - part * most * down
-        drawn.append(
-            f'<line class="axis" x1="{LEFT}" x2="{WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        )
+        drawn.append(line(LEFT, y, WIDTH - 12, y, "axis"))
         drawn.append(
             f'<text class="dim" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
             f"{part * most / 1000:.0f}</text>"

@@ -19,8 +19,8 @@ PAYS = 1.3
 """Tokens a pass, over which drafts are worth what they cost on most machines."""
 SLOW_US = 400_000
 QUICK_US = 120_000
-LOW, HIGH = 0.1, 0.3
-"""Shares of answers that are taken."""
+LOW = 0.1
+"""A share of answers that are taken."""
 LATE = 0.1
 WAITS_US = 50_000
 
@@ -38,10 +38,9 @@ def advice(found: Account) -> list[str]:
 
 
 def taken_share(found: Account) -> float:
-    """Answers that were accepted, in part too, or typed through, of those that were shown."""
+    """Of the answers that were shown, those that were taken."""
     totals = found.totals
-    taken = totals.accepted + totals.partially + totals.typed
-    return taken / totals.answers if totals.answers else 0.0
+    return totals.taken / totals.answers if totals.answers else 0.0
 
 
 def _model(found: Account) -> list[str]:

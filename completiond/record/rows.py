@@ -210,6 +210,11 @@ class Totals(NamedTuple):
     prefilled: int
 
     @property
+    def taken(self) -> int:
+        """Answers that were accepted, in part too, or typed through."""
+        return self.accepted + self.partially + self.typed
+
+    @property
     def tokens_per_pass(self) -> float:
         return self.generated / self.passes if self.passes else 0.0
 
