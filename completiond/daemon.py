@@ -371,6 +371,7 @@ class Daemon:
         for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
             self._leave(ticket)
         gone = self._sessions.forget(client)
+        self._recorder.forget(client)
         if self._flights is not None:
             for buffer in gone:
                 self._flights.forget(buffer)

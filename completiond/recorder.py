@@ -64,7 +64,7 @@ class Recorder:
         self._about = about
         self._text = text
         self._how: OrderedDict[Ticket, _How] = OrderedDict()
-        self._costs: OrderedDict[Flight, _Cost] = OrderedDict()
+        self._costs: OrderedDict[int, _Cost] = OrderedDict()
         self.beside: Watcher | None = None
 
     # -- what flights tell ----------------------------------------------------------------------
@@ -128,9 +128,10 @@ class Recorder:
 
     def _charge(self, flight: Flight, entry: Entry) -> None:
         """The run's cost that no key has told yet is this one's."""
-        cost = self._costs.get(flight)
+        job = flight.run.job.id
+        cost = self._costs.get(job)
         if cost is None:
-            cost = self._costs[flight] = _Cost(entry)
+            cost = self._costs[job] = _Cost(entry)
             while len(self._costs) > KEPT:
                 self._costs.popitem(last=False)
             loop = asyncio.get_running_loop()
@@ -158,7 +159,7 @@ class Recorder:
 
     def _close(self, flight: Flight) -> None:
         """The run is over: its last owner is told the rest, and what only the engine knew."""
-        cost = self._costs.get(flight)
+        cost = self._costs.get(flight.run.job.id)
         if cost is None or cost.closed or flight.final is None:
             return
         cost.closed = True
@@ -173,7 +174,13 @@ class Recorder:
             entry.course = _measured(entry.course, out)
             more |= _times(entry.course)
         self._tell(cost, out, **more)
+        cost.told = Outcome()
         self._keys.put(entry)
+
+    def forget(self, client: bytes) -> None:
+        """The client is gone: its requests get no reply."""
+        for ticket in [ticket for ticket in self._how if ticket.client == client]:
+            del self._how[ticket]
 
 
 # -- facts -----------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ class Remembered:
         if self._sink is not None:
             state = Full(entry.key, entry.drafts, entry.passes, entry.text)
             self._sink.put(entry.number, state)
+        entry.text = None  # it does not change, and is large
 
     def find(self, request: int) -> Entry | None:
         """The newest key of that request id; 0: of all that asked."""

@@ -22,6 +22,8 @@ TICK_S = 0.5
 """A crash loses what was told since the last tick."""
 MOST_WAITING = 20_000
 """Keys that wait to be written; more are lost, and counted."""
+MOST_TEXTS = 1_000
+"""The same with their text."""
 LOCKED_S = 10.0
 """A store that somebody has locked for so long is left."""
 LOOK_S = 60.0
@@ -70,7 +72,12 @@ class Writer:
     def put(self, number: int, state: Full) -> None:
         """This is the key of that number now."""
         with self._lock:
-            if number in self._waiting or len(self._waiting) < MOST_WAITING:
+            before, many = self._waiting.get(number), len(self._waiting)
+            if before is not None and state.text is None:
+                state = state._replace(text=before.text)
+            if before is None and many >= MOST_TEXTS:
+                state = state._replace(text=None)
+            if before is not None or many < MOST_WAITING:
                 self._waiting[number] = state
             else:
                 self.lost += 1
