@@ -12,7 +12,7 @@ from completiond.record.account import Account, Group
 from completiond.record.advice import advice
 from completiond.record.rows import Point, Spread
 
-WIDTH, HEIGHT, LEFT, FOOT = 640, 200, 56, 24
+WIDTH, HEIGHT, LEFT, FOOT = 640, 210, 56, 24
 """Pixels of the drawing of latencies, and its margins."""
 SHARES = (("p50", "half"), ("p90", "nine in ten"), ("p99", "99 of 100"))
 COLOURS = ("#2f6fb2", "#c05a1c", "#8650a8")
@@ -29,12 +29,12 @@ _WORDS = {
 
 def report(found: Account, version: str) -> str:
     """The whole page."""
-    since = datetime.fromtimestamp(found.since_ms / 1000, UTC).strftime("%Y-%m-%d")
+    days = f"{found.days} days, since {_day(found.since_ms)} (UTC)"
     kinds = [Bar(_WORDS.get(name, name), n) for name, n in found.kinds.items()]
     parts = [
         head("completiond report"),
         "<h1>What completions were worth</h1>",
-        f'<p class="dim">{found.days} days, since {since} (UTC); completiond {version}.</p>',
+        f'<p class="dim">{days}; completiond {version}.</p>',
         table(("", ""), overview(found)),
         "<h2>Advice</h2>",
         "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in advice(found)) + "</ul>",
@@ -57,7 +57,7 @@ def report(found: Account, version: str) -> str:
 def overview(found: Account) -> list[tuple[str, str]]:
     """The few numbers that matter, by name; also for a terminal."""
     totals = found.totals
-    total = found.stage("total") or found.stage("daemon")
+    spreads = (("latency", "total"), ("of what the daemon was asked", "daemon"))
     rows = [
         ("keys", f"{totals.keys:,}"),
         ("answers shown", f"{totals.answers:,}"),
@@ -77,8 +77,10 @@ def overview(found: Account) -> list[tuple[str, str]]:
             if taken
         ),
     ]
-    if total is not None:
-        rows.append(("latency", ", ".join(f"{word} {_ms(total, p)}" for p, word in SHARES)))
+    for name, stage in spreads:
+        if (spread := found.stage(stage)) is not None:
+            words = ", ".join(f"{word} {_ms(spread, share)}" for share, word in SHARES)
+            rows.append((name, words))
     if totals.passes:
         rows.append(("tokens per pass", f"{totals.tokens_per_pass:.2f}"))
     return rows
@@ -124,6 +126,10 @@ def _ms(found: Spread | None, share: str) -> str:
     return f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms"
 
 
+def _day(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d")
+
+
 def over_time(points: Sequence[Point]) -> str:
     """Three curves over the days."""
     if not points:
@@ -131,7 +137,7 @@ def over_time(points: Sequence[Point]) -> str:
     first, last = points[0].at_ms, points[-1].at_ms
     most = max(point.p99 for point in points) or 1
     across = (WIDTH - LEFT - 12) / max(1, last - first)
-    down = (HEIGHT - FOOT - 10) / most
+    down = (HEIGHT - FOOT - 20) / most
     drawn = []
     for part in (0.0, 0.5, 1.0):
         y = HEIGHT - FOOT - part * most * down
@@ -151,5 +157,9 @@ def over_time(points: Sequence[Point]) -> str:
             f'<text x="{LEFT + 130 * place}" y="{HEIGHT - 4}" style="fill:{COLOURS[place]}">'
             f"● {word}</text>"
         )
+    drawn += [
+        f'<text class="dim" x="{x}" y="12" text-anchor="{anchor}">{_day(at)}</text>'
+        for x, anchor, at in ((LEFT, "start", first), (WIDTH - 12, "end", last))
+    ]
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
     return f'<svg {size} role="img" aria-label="Latency over time">{"".join(drawn)}</svg>'
