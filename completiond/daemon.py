@@ -31,6 +31,7 @@ from completiond.liveness import Liveness
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.record.facts import facts_of
+from completiond.record.wall import now_ms
 from completiond.recorder import Editors, Recorder
 from completiond.remembered import Remembered, Sink
 from completiond.sessions import Sessions, Ticket
@@ -203,8 +204,7 @@ class Daemon:
     def _facts(self, request: int) -> dict[str, Any]:
         """The newest key of that request id, 0 of all; empty if it is not remembered."""
         entry = self._keys.find(request)
-        now_ms = time.time_ns() // 1_000_000
-        return facts_of(entry.key, entry.drafts, now_ms) if entry is not None else {}
+        return facts_of(entry.key, entry.drafts, now_ms()) if entry is not None else {}
 
     def _ping(self) -> None:
         """Whoever waits for a reply and cannot be told anything is gone."""

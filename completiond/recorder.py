@@ -17,6 +17,7 @@ from completiond.flights import Flights, Watcher
 from completiond.protocol import messages as m
 from completiond.record.rows import Drafted, Key, Pass, Said
 from completiond.record.stages import Course
+from completiond.record.wall import now_ms
 from completiond.remembered import Entry, Remembered
 from completiond.reuse import Answered
 from completiond.sessions import Ticket
@@ -106,7 +107,7 @@ class Recorder:
         flights = how.flights if how is not None else _own(ticket, flight)
         course = _course(Course(ticket.arrived_ns, at), how, flights)
         key = Key(
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
             model=self._about.model(),
             editor=self._about.editor(ticket.client),
             kind=how.kind

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -20,6 +19,7 @@ from completiond.engine.door import ProcessEngine
 from completiond.flights import prompts_of
 from completiond.keys import server_keys
 from completiond.record.rows import Served
+from completiond.record.wall import now_ms
 from completiond.record.writer import Writer
 from completiond.transport import Listener
 from completiond.version import __version__
@@ -79,7 +79,7 @@ def _served(config: Config, model: str = "", info: Mapping[str, Any] | None = No
     """This start of the daemon, as the record names it."""
     engine = config.engine
     facts = {"policy": engine.policy, "draft_tokens": engine.draft_tokens, **(info or {})}
-    return Served(0, time.time_ns() // 1_000_000, os.getpid(), __version__, model, facts)
+    return Served(0, now_ms(), os.getpid(), __version__, model, facts)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from completiond.protocol import messages as m
 from completiond.record.rows import RETAINED_S, Key
 from completiond.record.stages import Clocks, believed
+from completiond.record.wall import now_ms
 from completiond.remembered import Entry, Remembered
 
 CLIENTS = 1_024
@@ -109,7 +110,7 @@ class Told:
         """A key that the daemon was not asked about."""
         answer = self._keys.of(client, span.answer) if span.answer else None
         return Key(
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
             language=span.language[:LONGEST_WORD],
             editor=state.editor,
             model=model,

@@ -148,7 +148,7 @@ async def test_what_becomes_of_an_answer_is_in_its_row(tmp_path: Path) -> None:
         person.put(1, 4, item.text)
         person.bridge.accepted(item.id, item.candidate, len(item.text))
     (key,) = recorded(tmp_path)
-    assert (key.outcome, key.taken, key.shown) == ("accepted", len(SAYS), len(SAYS))
+    assert (key.outcome, key.taken, key.shown) == ("accepted", len(item.text), len(item.text))
     assert (key.path, key.language, key.model) == ("lib/a.py", "python", "scripted")
 
 

@@ -176,6 +176,6 @@ def test_a_long_name_is_cut() -> None:
 
 def test_time_of_the_wall_may_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    monkeypatch.setattr(time, "time_ns", lambda: 5)
+    monkeypatch.setattr(time, "time_ns", lambda: 5)  # which wall.now_ms reads
     world.span(0, "typed", at={"received": 1, "replied": MS})
     assert next(reversed(world.keys._entries.values())).key.at_ms == 0

@@ -1,7 +1,6 @@
 """`completiond report`: what completions were worth in the last days, and what would help."""
 
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,7 @@ from completiond.record import place
 from completiond.record.account import Account, Group, account
 from completiond.record.advice import advice
 from completiond.record.queries import reading
+from completiond.record.wall import now_ms
 from completiond.version import __version__
 
 
@@ -50,7 +50,7 @@ def _account(days: int) -> Account:
     if store is None:
         raise RecordError("Nothing has been recorded yet: let an editor ask the daemon first.")
     with reading(store) as db:
-        found = account(db, days, time.time_ns() // 1_000_000)
+        found = account(db, days, now_ms())
     if not found.totals.keys:
         raise RecordError(f"Nothing has been recorded in the last {days} days; try more --days.")
     return found

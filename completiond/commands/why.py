@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from completiond.protocol import messages as m
 from completiond.record import place, queries
 from completiond.record.facts import facts_of, in_words
 from completiond.record.queries import reading
+from completiond.record.wall import now_ms
 
 ANSWER_S = 5.0
 
@@ -111,7 +111,7 @@ def _recorded(request: int) -> dict[str, Any]:
         key = queries.of_request(db, request)
         if key is None:
             return {}
-        return facts_of(key, queries.drafts(db, key.key), time.time_ns() // 1_000_000)
+        return facts_of(key, queries.drafts(db, key.key), now_ms())
 
 
 async def _ask(config: Config, request: int) -> m.Why:

@@ -5,11 +5,11 @@ are weeks where whole weeks fit.
 """
 
 import sqlite3
-import time
 from typing import Any, NamedTuple
 
 from completiond.record.rows import EVERYTHING, GROUP, Filter
 from completiond.record.tallies import HOUR_MS
+from completiond.record.wall import now_ms
 
 LONG_MS = 6 * HOUR_MS
 """From so long a time on, sums are asked instead of the keys themselves."""
@@ -29,7 +29,7 @@ class Where(NamedTuple):
 
 def is_long(only: Filter) -> bool:
     """Whether sums answer it: a long time, and no single buffer."""
-    until = min(only.until_ms, time.time_ns() // 1_000_000)
+    until = min(only.until_ms, now_ms())
     return not only.path and until - only.since_ms > LONG_MS
 
 

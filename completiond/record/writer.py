@@ -15,6 +15,7 @@ from completiond.config import Record
 from completiond.record import place
 from completiond.record.rows import Served
 from completiond.record.store import Full, Newer, Store
+from completiond.record.wall import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class Writer:
         if now < self._age_at:
             return 0
         self._age_at = now + AGE_S
-        return time.time_ns() // 1_000_000 - self._bounds.days * DAY_MS
+        return now_ms() - self._bounds.days * DAY_MS
 
     def _take(self) -> dict[int, Full]:
         with self._lock:
