@@ -19,6 +19,11 @@ from completiond_lsp.typed import Typed
 TEXT = "value = 1"
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "FLUSH_S", 0.05)
+
+
 class Wire:
     """Takes what a journal tells, if it is there."""
 

@@ -31,6 +31,7 @@ def made(tmp_path: Path) -> Iterator[Callable[[], Writer]]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds of the monotonic clock, as the test says."""
     now = [1000.0]
+    monkeypatch.setattr("completiond.record.store.BUSY_S", 0.01)
     monkeypatch.setattr(writer.time, "monotonic", lambda: now[0])
     return now
 
@@ -125,16 +126,16 @@ def test_a_full_disk_loses_rows_says_so_once_and_goes_on(
     db = one._store._db
     pages = int(db.execute("PRAGMA page_count").fetchone()[0])
     db.execute(f"PRAGMA max_page_count = {pages + 4}")
-    for n in range(2, 3000):
+    for n in range(2, 500):
         one.put(n, full(request=n, path=f"path {n}"))
     for _ in range(5):
         one.tick()
         clock[0] += writer.AGAIN_S + 1
     assert caplog.text.count("is full") == 1 == len(caplog.records)
     db.execute("PRAGMA max_page_count = 1000000")
-    one.put(3000, full(request=3000))
+    one.put(500, full(request=500))
     one.tick()
-    assert kept(tmp_path)[-1] == 3000 and place.stores(tmp_path) == [tmp_path / "record-1.db"]
+    assert kept(tmp_path)[-1] == 500 and place.stores(tmp_path) == [tmp_path / "record-1.db"]
 
 
 def test_what_waits_is_bounded_and_the_newest_is_kept(
