@@ -13,6 +13,7 @@ from completiond.commands import (
     audit,
     bench,
     complete,
+    dashboard,
     doctor,
     keys,
     models,
@@ -55,6 +56,7 @@ app.command()(complete.complete)
 app.command()(status.status)
 app.command()(why.why)
 app.command()(report.report)
+app.command()(dashboard.dashboard)
 app.command()(doctor.doctor)
 app.command()(audit.audit)
 app.add_typer(models.app, name="models")

@@ -21,7 +21,7 @@ LAYERS = (
     "engine telemetry record",
     "daemon serving flight flights work acks liveness recorder remembered told replies "
     "engine_process",
-    "measure",
+    "measure dashboard",
     "commands",
     "__main__",
 )

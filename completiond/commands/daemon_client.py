@@ -24,8 +24,14 @@ async def connected(config: Config) -> AsyncIterator[Client]:
     path = parse(endpoint).path
     if path is not None and not path.exists():
         raise NoDaemon(f"No daemon answers at {endpoint}; start one with `completiond serve`.")
-    plain = path is not None or config.serve.insecure_loopback
-    keys = None if plain else client_keys(endpoint)
-    async with Client(endpoint, client="completiond", version=__version__, keys=keys) as client:
+    async with client_of(config) as client:
         await client.hello(timeout=HELLO_S)
         yield client
+
+
+def client_of(config: Config) -> Client:
+    """The client itself, for whoever waits for a daemon. Raises ConfigError."""
+    endpoint = config.serve.endpoint or default_endpoint()
+    plain = parse(endpoint).path is not None or config.serve.insecure_loopback
+    keys = None if plain else client_keys(endpoint)
+    return Client(endpoint, client="completiond", version=__version__, keys=keys)

@@ -105,6 +105,7 @@ def _banner(ready: ReadyLike) -> None:
             ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
+            ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
             ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),
         ]
     )

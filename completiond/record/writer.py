@@ -1,4 +1,4 @@
-"""The thread that writes the record: takes what has changed twice a second, whatever goes wrong.
+"""The thread that writes the record: takes what has changed seven times a second, come what may.
 
 Who tells it of a key never waits. A store that cannot be used is left, and the next one begun; what
 goes wrong is said once. Knows stores and their errors; knows no messages.
@@ -19,7 +19,7 @@ from completiond.record.wall import now_ms
 
 log = logging.getLogger(__name__)
 
-TICK_S = 0.5
+TICK_S = 0.15
 """A crash loses what was told since the last tick."""
 MOST_WAITING = 20_000
 """Keys that wait to be written; more are lost, and counted."""

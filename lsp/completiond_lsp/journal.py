@@ -1,6 +1,6 @@
 """What each key took in this process, and what is left of accepted text: told to the daemon.
 
-Off the path of any key: it is sent in batches, twice a second. Knows documents, requests and the
+Off the path of any key: it is sent in batches, some times a second. Knows documents, requests and the
 clock; decides nothing. The daemon writes it down (docs/record.md).
 """
 
@@ -16,7 +16,7 @@ from completiond_lsp.documents import Document, Edit
 from completiond_lsp.retained import Retained
 from completiond_lsp.typed import Typed, line_feeds
 
-FLUSH_S = 0.5
+FLUSH_S = 0.15
 MOST_WAITING = 256
 """Spans that wait for a daemon; the oldest are lost."""
 BATCH = 64

@@ -1,0 +1,66 @@
+"""`completiond dashboard`: the record in a browser of this machine, live."""
+
+import asyncio
+import importlib.util
+import socket
+from typing import Annotated
+
+import typer
+
+from completiond.client import Client
+from completiond.commands import options
+from completiond.commands.daemon_client import client_of
+from completiond.commands.terminal import out
+from completiond.config import Config
+from completiond.errors import CompletiondError
+from completiond.protocol.messages import Status
+from completiond.record import place
+
+STATUS_S = 3.0
+NEEDED = ("starlette", "uvicorn")
+
+
+def dashboard(
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Serve on this port; 0: a free one.")
+    ] = 0,
+    endpoint: options.Endpoint = None,
+    insecure_loopback: options.InsecureLoopback = None,
+    config: options.ConfigFile = None,
+) -> None:
+    """Show the record in a browser, key by key, while one types. Ctrl-C ends it.
+
+    It prints a link that carries a token; only this machine can open it. It reads the record here
+    and asks the daemon for its state if one runs. Nothing is fetched from elsewhere.
+    """
+    settings = options.settings(
+        config, serve__endpoint=endpoint, serve__insecure_loopback=insecure_loopback
+    )
+    if not all(importlib.util.find_spec(package) for package in NEEDED):
+        raise CompletiondError(
+            "`completiond dashboard` needs packages that are not installed; "
+            "run `pip install 'completiond[dashboard]'`."
+        )
+    from completiond.dashboard.server import listener
+
+    with listener(port) as on:
+        asyncio.run(_serve(settings, on))
+
+
+async def _serve(settings: Config, on: socket.socket) -> None:
+    from completiond.dashboard.guard import new_token
+    from completiond.dashboard.server import application, serve
+
+    token = new_token()
+
+    async def tell() -> None:
+        out.print(f"http://127.0.0.1:{on.getsockname()[1]}/#{token}")
+        out.print("Open this link in a browser of this machine. Ctrl-C ends it.", style="dim")
+
+    async with client_of(settings) as client:
+        app = application(place.directory(), lambda: _status(client), token, tell)
+        await serve(app, on)
+
+
+async def _status(client: Client) -> Status:
+    return await client.status(timeout=STATUS_S)
