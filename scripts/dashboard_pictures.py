@@ -1,7 +1,7 @@
 """dashboard_pictures.py: the picture of the dashboard in the documents, of a real session.
 
-A recorded trace is typed at a daemon with the real model, through a real language server, while the
-page is open. Needs a Chromium on the PATH, Playwright and a pulled model; --all also saves the other
+A trace is typed at a daemon with the real model, through a real language server, while the page
+is open. Needs a Chromium on the PATH, Playwright and a pulled model; --all also saves the other
 sizes and themes into a folder.
 """
 
@@ -25,7 +25,7 @@ from completiond.errors import CompletiondError
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "traces_dev"
 PICTURE = ROOT / "docs" / "pictures" / "dashboard.png"
-COLORS = 128
+COLORS = 256
 LOOKS = {
     "laptop": {"viewport": LAPTOP},
     "dark": {"viewport": LAPTOP, "color_scheme": "dark"},

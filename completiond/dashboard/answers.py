@@ -4,14 +4,17 @@ answers' names; draws nothing and knows no request.
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from completiond.dashboard.asked import Asked
-from completiond.record import choices, figures, queries
+from completiond.record import choices, figures, filters, queries
 from completiond.record.facts import facts_of, in_words
-from completiond.record.rows import Drafted, Key
+from completiond.record.filters import LONG_MS
+from completiond.record.rows import Drafted, Key, Point
 from completiond.record.wall import now_ms
 
+MINUTE_MS = 60_000
 _TOLD = (
     *("key", "at_ms", "language", "editor", "model", "path", "position", "trigger", "kind"),
     *("reason", "why", "outcome", "request", "shown", "taken", "prompt", "reused", "prefilled"),
@@ -70,10 +73,19 @@ def charts(db: sqlite3.Connection, asked: Asked) -> dict[str, Any]:
         "retained": _dicts(figures.retained(counts)),
         "stages": _dicts(figures.by_stage(db, only)),
         "stage": asked.stage,
-        "points": _dicts(figures.over_time(db, only, asked.stage)),
+        "points": _dicts(_points(db, asked)),
         "bars": _dicts(figures.histogram(db, only, asked.stage)),
         "choices": _choices(choices.choices(db, only)),
     }
+
+
+def _points(db: sqlite3.Connection, asked: Asked) -> list[Point]:
+    """Over a long time they are hours or days: finer where all keys are from the last hours."""
+    found = figures.over_time(db, asked.only, asked.stage)
+    lately = now_ms() - LONG_MS + MINUTE_MS
+    if not filters.is_long(asked.only) or not found or found[0].at_ms < lately:
+        return found
+    return figures.over_time(db, replace(asked.only, since_ms=lately), asked.stage)
 
 
 def about(db: sqlite3.Connection) -> dict[str, Any]:

@@ -24,11 +24,12 @@ class Chosen(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """`plain` of the `passes` had no draft; `committed` is passes by the tokens that they gave."""
+    """`plain` of the `passes` had no draft, and they gave `written` tokens; `committed` is passes by the tokens that they gave."""
 
     runs: int
     passes: int
     plain: int
+    written: int
     sources: list[Chosen]
     committed: dict[int, int]
 
@@ -51,6 +52,7 @@ def choices(db: sqlite3.Connection, only: Filter = EVERYTHING) -> Choices:
         len(runs),
         len(passes),
         sum(not drafts for _, drafts in passes),
+        sum(committed for committed, _ in passes),
         [Chosen(source, n, drafted[source], held[source]) for source, n in chosen.most_common()],
         dict(sorted(Counter(committed for committed, _ in passes).items())),
     )

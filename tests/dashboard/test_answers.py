@@ -1,4 +1,4 @@
-"""What the page is told of the record: each question, absurd ones, and stores that are not there."""
+"""What the page is told of the record: each question, absurd ones, stores that are not there."""
 
 import csv
 import io
@@ -56,7 +56,7 @@ def test_charts_say_what_the_keys_say(tmp_path: Path) -> None:
     assert found["totals"]["tokens_per_pass"] == 36 / 9
     assert {one["source"]: one["held"] for one in found["sources"]} == {"suffix": 10, "lookup": 0}
     chosen = found["choices"]
-    assert (chosen["runs"], chosen["passes"], chosen["plain"]) == (1, 2, 1)
+    assert (chosen["runs"], chosen["passes"], chosen["plain"], chosen["written"]) == (1, 2, 1, 4)
     assert chosen["sources"] == [{"source": "suffix", "passes": 1, "drafted": 6, "held": 2}]
     assert chosen["committed"] == {"1": 1, "3": 1}
     assert found["points"][0]["keys"] == 2 and sum(bar["keys"] for bar in found["bars"]) == 2
@@ -102,7 +102,7 @@ def test_what_one_may_filter_by_is_told_and_who_wrote(tmp_path: Path) -> None:
     assert found["served"][0]["device"] == "cpu" and found["text"] is False
 
 
-# -- stores that are not there ----------------------------------------------------------------------
+# -- stores that are not there --------------------------------------------------------------------
 
 
 def test_without_a_store_everything_is_empty_and_nothing_is_made(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_store_that_cannot_be_read_is_said_and_left_alone(tmp_path: Path, cont
     assert store.read_bytes() == content
 
 
-# -- files ------------------------------------------------------------------------------------------
+# -- files ----------------------------------------------------------------------------------------
 
 
 def test_csv_has_a_row_for_each_key_that_is_shown_and_no_formula(tmp_path: Path) -> None:

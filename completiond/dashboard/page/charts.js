@@ -5,7 +5,7 @@ import { clock, count, percent, time } from './words.js';
 
 const WIDTH = 560;
 const HEIGHT = 190;
-const LEFT = 52;
+const LEFT = 64;
 const FOOT = 22;
 const LINES = [['p99', '99 %'], ['p90', '90 %'], ['p50', 'half']];
 const TICKS = [1, 2, 5].flatMap((d) => [0, 1, 2, 3, 4, 5, 6, 7].map((e) => d * 10 ** e)).sort((a, b) => a - b);

@@ -18,7 +18,7 @@ export function cards(found) {
   into('outcomes', outcomes(found));
 }
 
-function tiles({ totals, stages: found, kinds: by, sources: rates }) {
+function tiles({ totals, stages: found, kinds: by, sources: rates, choices }) {
   const of = (name) => found.find((one) => one.stage === name);
   const total = of('total') ?? of('daemon');
   const [free, first] = [of('free'), of('text')];
@@ -29,7 +29,7 @@ function tiles({ totals, stages: found, kinds: by, sources: rates }) {
     tile('Half of the keys', total ? time(total.p50) : '–', total ? `90 % ${time(total.p90)} · 99 % ${time(total.p99)}` : 'none yet'),
     tile('First text of a run', first ? time(first.p50) : '–', first ? `90 % ${time(first.p90)} · 99 % ${time(first.p99)}` : 'no run yet'),
     tile('Without a new run', percent(quick, totals.keys), `of ${count(totals.keys)} keys`),
-    tile('Tokens a pass', totals.passes ? totals.tokens_per_pass.toFixed(2) : '–', drafted ? `${percent(held, drafted)} of drafts held` : 'nothing drafted'),
+    tile('Tokens a pass', choices.passes ? (choices.written / choices.passes).toFixed(2) : '–', drafted ? `${percent(held, drafted)} of drafts held` : 'nothing drafted'),
     tile('Taken', percent(totals.taken, totals.answers), `of ${count(totals.answers)} shown`),
     tile('Cancel to free', free ? time(free.p50) : '–', free ? `99 % ${time(free.p99)}` : 'nothing cancelled'));
 }
@@ -59,22 +59,30 @@ function sources({ sources: rates, totals, reused, choices }) {
     colour: `color-mix(in srgb, ${colour('source', one.source)} 28%, transparent)`, inner: colour('source', one.source),
     text: `${percent(one.held, one.drafted)} of ${count(one.drafted)}`,
   }));
-  const saved = totals.generated - totals.passes;
   return [
-    h('p', {}, `${count(totals.generated)} tokens in ${count(totals.passes)} passes: ${totals.tokens_per_pass.toFixed(2)} a pass. ${saved > 0 ? `Without drafts it would have been ${count(saved)} passes more.` : ''} ${percent(reused, totals.prompt)} of the prompts were in the KV cache.`),
+    worth(choices),
+    h('p', { class: 'dim' }, `In all ${count(totals.generated)} tokens in ${count(totals.passes)} passes, with those that read prompts; ${percent(reused, totals.prompt)} of the prompts were in the KV cache.`),
     rates.length ? bars(rows) : empty('Nothing was drafted.'),
     choices.passes > 0 && chosen(choices),
   ];
 }
 
+/** Only passes that wrote something say what drafts are worth. */
+function worth({ runs, passes, written }) {
+  if (!passes) return null;
+  const saved = written - passes;
+  const without = saved > 0 ? `: ${percent(saved, written)} fewer passes than without drafts` : ': no drafts held';
+  return h('p', {}, `${count(written)} tokens in ${count(passes)} passes that wrote, in the last ${count(runs)} runs${without}.`);
+}
+
 /** What the planner did lately: which source it asked, for how many tokens, and what a pass gave. */
-function chosen({ runs, passes, plain, sources: found, committed }) {
+function chosen({ passes, plain, sources: found, committed }) {
   const rows = found.map((one) => [
     mark(colour('source', one.source), one.source), percent(one.passes, passes), (one.drafted / one.passes).toFixed(1), (one.held / one.passes).toFixed(2),
   ]);
   const steps = Object.entries(committed).map(([tokens, n]) => ({ name: `${tokens} a pass`, value: n, colour: `var(--gave-${Math.min(5, Number(tokens))})` }));
   return [
-    h('h3', {}, `The planner’s choices in the last ${count(runs)} runs`),
+    h('h3', {}, 'The planner’s choices in these runs'),
     table(['source', 'of passes', 'drafted', 'held'], [...rows, ['no draft', percent(plain, passes), '–', '–']]),
     h('p', { class: 'dim small' }, 'drafted and held: tokens a pass. Passes by what they gave:'),
     shares(steps),
@@ -113,7 +121,7 @@ export function engine({ status, trouble }, served) {
 
 function live({ model, engine: of, uptime_s, clients, running, waiting, memory }) {
   const kv = of.kv_budget && [
-    `${bytes(of.kv_bytes)} of ${bytes(of.kv_budget)}, ${count(of.kv_slots)} buffers`,
+    `${bytes(of.kv_bytes)} of ${bytes(of.kv_budget)}, ${count(of.kv_slots)} ${of.kv_slots === 1 ? 'buffer' : 'buffers'}`,
     h('meter', { min: 0, max: of.kv_budget, value: of.kv_bytes, 'aria-label': 'KV cache in use' }),
   ];
   return [

@@ -40,7 +40,7 @@ export const OUTCOMES = {
 };
 export const REASONS = {
   ok: 'an answer was shown',
-  superseded: 'a newer key took its place',
+  superseded: 'a newer key came',
   abandoned: 'the editor cancelled it',
   not_asked: 'not worth a run',
   mid_word: 'the cursor is inside a word',
