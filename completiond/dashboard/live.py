@@ -42,8 +42,8 @@ class Watch:
     def changed(self) -> bool:
         now = time.monotonic()
         if now >= self._look_at:  # a newer one may have been begun
-            self._look_at = now + NEW_STORE_S
             newest = place.newest(self._place)
+            self._look_at = now + (NEW_STORE_S if newest else 0.0)
             if newest != self._store:
                 self.close()
                 self._store, self._seen = newest, -1

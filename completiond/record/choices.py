@@ -24,7 +24,8 @@ class Chosen(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """`plain` of the `passes` had no draft, and they gave `written` tokens; `committed` is passes by the tokens that they gave."""
+    """`plain` of the `passes` had no draft, all of them gave `written` tokens; `committed` is
+    passes by the tokens that they gave."""
 
     runs: int
     passes: int
