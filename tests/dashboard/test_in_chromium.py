@@ -224,7 +224,7 @@ async def test_it_says_when_its_own_server_is_gone_and_when_it_has_no_token() ->
     async with browser() as found:
         with dashboard({}) as link:
             window = await Window.at(found, link)
-            await window.page.wait_for_function("document.body.dataset.link === 'live'")
+            await expect(window.page.locator("body")).to_have_attribute("data-link", "live")
             assert "#" not in window.page.url
             guest = await Window.at(found, link.partition("#")[0])
             await expect(guest.page.locator("#notice")).to_contain_text("carries the token")
