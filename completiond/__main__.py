@@ -20,6 +20,7 @@ from completiond.commands import (
     report,
     serve,
     status,
+    top,
     why,
 )
 from completiond.errors import CompletiondError
@@ -57,6 +58,7 @@ app.command()(status.status)
 app.command()(why.why)
 app.command()(report.report)
 app.command()(dashboard.dashboard)
+app.command()(top.top)
 app.command()(doctor.doctor)
 app.command()(audit.audit)
 app.add_typer(models.app, name="models")
