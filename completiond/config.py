@@ -138,12 +138,23 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Dashboard:
+    """How `completiond dashboard` shows the record."""
+
+    port: int = 0
+    """Its port on the loopback address; 0 is any free one."""
+    metrics_token: str = ""
+    """With it, and only then, Prometheus may read /metrics; 16 characters at least."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     model: Model = field(default_factory=Model)
     engine: Engine = field(default_factory=Engine)
     serve: Serve = field(default_factory=Serve)
     completion: Completion = field(default_factory=Completion)
     record: Record = field(default_factory=Record)
+    dashboard: Dashboard = field(default_factory=Dashboard)
 
 
 _converter = Converter(forbid_extra_keys=True)
@@ -237,6 +248,7 @@ _CHOICES = {
     ("engine", "policy"): {"auto", "simple", "fixed"},
     ("completion", "layout"): {"line", "long", "cursor"},
 }
+LEAST_TOKEN = 16
 _DRAFTERS = {"recycled", "suffix", "lookup", "small_model", "lookahead", "early_exit"}
 _CHOSEN_AT_0 = {("engine", "kv_mb")}
 _RANGES = {
@@ -255,6 +267,7 @@ _RANGES = {
     ("completion", "min_chars"): (1, 1000),
     ("record", "days"): (1, 3650),
     ("record", "mb"): (4, 1 << 20),
+    ("dashboard", "port"): (0, 65_535),
 }
 
 
@@ -270,6 +283,8 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
         if value not in allowed:
             raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
     _check_speculation(config.engine.speculation)
+    if 0 < len(config.dashboard.metrics_token) < LEAST_TOKEN:
+        raise ConfigError(f"dashboard.metrics_token has under {LEAST_TOKEN} characters; use more.")
     for (section, key), (low, high) in _RANGES.items():
         value = getattr(getattr(config, section), key)
         if not low <= value <= high and not (value == 0 and (section, key) in _CHOSEN_AT_0):

@@ -22,8 +22,9 @@ NEEDED = ("starlette", "uvicorn")
 
 def dashboard(
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Serve on this port; 0: a free one.")
-    ] = 0,
+        int | None,
+        typer.Option(metavar="N", min=0, max=65535, help="Serve on this port; 0: a free one."),
+    ] = None,
     endpoint: options.Endpoint = None,
     insecure_loopback: options.InsecureLoopback = None,
     config: options.ConfigFile = None,
@@ -34,31 +35,41 @@ def dashboard(
     and asks the daemon for its state if one runs. Nothing is fetched from elsewhere.
     """
     settings = options.settings(
-        config, serve__endpoint=endpoint, serve__insecure_loopback=insecure_loopback
+        config,
+        serve__endpoint=endpoint,
+        serve__insecure_loopback=insecure_loopback,
+        dashboard__port=port,
     )
-    if not all(importlib.util.find_spec(package) for package in NEEDED):
-        raise CompletiondError(
-            "`completiond dashboard` needs packages that are not installed; "
-            "run `pip install 'completiond[dashboard]'`."
-        )
+    _need("dashboard", *NEEDED)
+    if settings.dashboard.metrics_token:
+        _need("metrics", "prometheus_client")
     from completiond.dashboard.server import listener
 
-    with listener(port) as on:
+    with listener(settings.dashboard.port) as on:
         asyncio.run(_serve(settings, on))
+
+
+def _need(extra: str, *packages: str) -> None:
+    """Raise one sentence where the extra is not installed."""
+    if not all(importlib.util.find_spec(package) for package in packages):
+        raise CompletiondError(
+            "`completiond dashboard` needs packages that are not installed; "
+            f"run `pip install 'completiond[{extra}]'`."
+        )
 
 
 async def _serve(settings: Config, on: socket.socket) -> None:
     from completiond.dashboard.guard import new_token
-    from completiond.dashboard.server import application, serve
+    from completiond.dashboard.server import Tokens, application, serve
 
-    token = new_token()
+    tokens = Tokens(new_token(), settings.dashboard.metrics_token)
 
     async def tell() -> None:
-        out.print(f"http://127.0.0.1:{on.getsockname()[1]}/#{token}")
+        out.print(f"http://127.0.0.1:{on.getsockname()[1]}/#{tokens.page}")
         out.print("Open this link in a browser of this machine. Ctrl-C ends it.", style="dim")
 
     async with client_of(settings) as client:
-        app = application(place.directory(), lambda: _status(client), token, tell)
+        app = application(place.directory(), lambda: _status(client), tokens, tell)
         await serve(app, on)
 
 

@@ -1,7 +1,7 @@
 """Who may ask the dashboard: this page, in this user's browser, with this start's token.
 
-Knows the headers of a request; knows no route but that `/api/` needs the token. What lies outside
-is the page itself, which has nothing of the record in it.
+Knows the headers of a request; knows no route but that `/api/` needs the token, and `/metrics` one
+of its own. What lies outside is the page itself, which has nothing of the record in it.
 """
 
 import hmac
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+METRICS = "/metrics"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -32,9 +33,9 @@ def new_token() -> str:
 class Guard:
     """Refuses what is not ours, and says to browsers what the page may do."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, metrics_token: str = "") -> None:
         self._app = app
-        self._token = token.encode()
+        self._tokens = {"/api/": token.encode(), METRICS: metrics_token.encode()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,14 +60,17 @@ class Guard:
             return _refused(403, "Another page may not ask here.")
         if scope["method"] not in ("GET", "HEAD"):
             return _refused(405, "There is nothing to change here.")
-        if scope["path"].startswith("/api/") and not self._knows(scope["headers"]):
-            return _refused(401, NO_TOKEN)
+        for place, token in self._tokens.items():
+            if scope["path"].startswith(place) and not self._knows(scope["headers"], token):
+                return _refused(401, NO_TOKEN)
         return None
 
-    def _knows(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    def _knows(self, headers: Sequence[tuple[bytes, bytes]], wanted: bytes) -> bool:
+        """Whether they carry this token; an empty one nobody has."""
         given = _values(headers, b"authorization")
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        return scheme == "Bearer" and hmac.compare_digest(token.encode(), self._token)
+        same = hmac.compare_digest(token.encode(), wanted)
+        return scheme == "Bearer" and same and bool(wanted)
 
 
 def _values(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[str]:

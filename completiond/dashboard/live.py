@@ -92,14 +92,18 @@ class Daemon:
 
     async def _keep_asking(self) -> None:
         while True:
-            try:
-                status = await self._ask()
-                told = asdict(status) | {"memory": _memory(status.engine.get("pid", 0))}
-                self.said = {"status": told, "trouble": ""}
-            except CompletiondError as exc:
-                self.said = {"status": None, "trouble": str(exc)}
+            self.said = await self.once()
             self.number += 1
             await asyncio.sleep(ASK_S)
+
+    async def once(self) -> dict[str, Any]:
+        """What it says now."""
+        try:
+            status = await self._ask()
+        except CompletiondError as exc:
+            return {"status": None, "trouble": str(exc)}
+        told = asdict(status) | {"memory": _memory(status.engine.get("pid", 0))}
+        return {"status": told, "trouble": ""}
 
 
 async def events(directory: Path, daemon: Daemon, over: asyncio.Event) -> AsyncIterator[str]:

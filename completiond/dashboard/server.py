@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,9 +25,10 @@ from starlette.routing import Route
 
 from completiond.dashboard import answers, exports
 from completiond.dashboard.asked import MOST, MOST_EXPORTED, Asked, asked
-from completiond.dashboard.guard import Guard
+from completiond.dashboard.guard import METRICS, Guard
 from completiond.dashboard.live import Ask, Daemon, events
 from completiond.errors import RecordError, RequestError
+from completiond.record import metrics as counters
 from completiond.record import place
 from completiond.record.queries import reading
 from completiond.record.wall import now_ms
@@ -51,6 +52,7 @@ class Pages:
     def __init__(self, directory: Path, ask: Ask) -> None:
         self._place = directory
         self._daemon = Daemon(ask)
+        self._began_ms = now_ms()
         self.over = asyncio.Event()
 
     async def index(self, _: Request) -> Response:
@@ -84,6 +86,14 @@ class Pages:
     async def live(self, _: Request) -> Response:
         stream = events(self._place, self._daemon, self.over)
         return StreamingResponse(stream, media_type="text/event-stream")
+
+    async def metrics(self, _: Request) -> Response:
+        from completiond.dashboard.metrics import KIND, exposition  # another extra
+
+        numbers = await self._answer(partial(counters.numbers, began_ms=self._began_ms))
+        status = (await self._daemon.once())["status"]
+        found = numbers if isinstance(numbers, counters.Numbers) else None
+        return Response(exposition(found, status), headers={"Content-Type": KIND})
 
     async def _of_many(
         self, request: Request, answer: Callable[[sqlite3.Connection, Asked], Any]
@@ -121,8 +131,15 @@ async def _wrong(_: Request, exc: Exception) -> Response:
     return JSONResponse({"error": str(exc)}, code)
 
 
+class Tokens(NamedTuple):
+    """Of the page, and of Prometheus, which may not ask if it is empty."""
+
+    page: str
+    metrics: str = ""
+
+
 def application(
-    directory: Path, ask: Ask, token: str, opened: Callable[[], Awaitable[None]] | None = None
+    directory: Path, ask: Ask, tokens: Tokens, opened: Callable[[], Awaitable[None]] | None = None
 ) -> Starlette:
     """The whole of it. `opened` is awaited once it serves."""
     pages = Pages(directory, ask)
@@ -144,8 +161,9 @@ def application(
             Route("/api/key/{number:int}", pages.key),
             Route("/api/export", pages.export),
             Route("/api/live", pages.live),
+            Route(METRICS, pages.metrics),
         ],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(Guard, token=tokens.page, metrics_token=tokens.metrics)],
         exception_handlers={RequestError: _wrong, RecordError: _wrong},
         lifespan=lifespan,
     )

@@ -7,12 +7,13 @@ from pathlib import Path
 from rows_made import DAEMON
 from starlette.testclient import TestClient
 
-from completiond.dashboard.server import application
+from completiond.dashboard.server import Tokens, application
 from completiond.errors import NoDaemon
 from completiond.protocol.messages import Status
 from completiond.record import place
 from completiond.record.store import Full, Store
 
+METRICS_TOKEN = "another-token-for-prometheus"
 TOKEN = "a-token-of-some-forty-letters-as-they-are-made"
 ROUTES = ("/api/about", "/api/keys", "/api/charts", "/api/key/1", "/api/export", "/api/live")
 
@@ -26,9 +27,9 @@ def with_token(more: dict[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def client(directory: Path) -> Iterator[TestClient]:
+def client(directory: Path, *, metrics: bool = True) -> Iterator[TestClient]:
     """A browser without the token."""
-    app = application(directory, nobody, TOKEN)
+    app = application(directory, nobody, Tokens(TOKEN, METRICS_TOKEN if metrics else ""))
     with TestClient(app, base_url="http://127.0.0.1:8000") as made:
         yield made
 

@@ -76,6 +76,7 @@ export const percent = (part, whole) => (whole ? `${((100 * part) / whole).toFix
 /** Microseconds, to two or three digits that mean something. */
 export function time(us) {
   if (us === null || us === undefined) return '–';
+  if (us < 2) return '0';  // the record counts less than that as one
   if (us < 1000) return `${Math.round(us)} µs`;
   const ms = us / 1000;
   if (ms < 10) return `${ms.toFixed(1)} ms`;
