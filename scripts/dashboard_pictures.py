@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "traces_dev"
 PICTURE = ROOT / "docs" / "pictures" / "dashboard.png"
 COLORS = 256
+TALL = {"width": 1280, "height": 900}
 LOOKS = {
     "laptop": {"viewport": LAPTOP},
     "dark": {"viewport": LAPTOP, "color_scheme": "dark"},
@@ -40,7 +41,7 @@ async def take(running: Running, link: str, trace: Trace, everything: Path | Non
     if executable is None:
         raise CompletiondError("There is no chromium on the PATH; install it first.")
     async with chrome(executable) as browser:
-        page = await Window.at(browser, link)
+        page = await Window.at(browser, link, viewport=TALL)
         async with side.sit() as seat:
             await type_trace(trace, seat)
         await choose(page)

@@ -17,6 +17,8 @@ from completiond.protocol.messages import Status
 from completiond.record import place
 
 STATUS_S = 3.0
+CONNECT_S = 0.5
+"""How long a daemon is waited for that is not there, or is being started again."""
 NEEDED = ("starlette", "uvicorn")
 
 
@@ -74,4 +76,4 @@ async def _serve(settings: Config, on: socket.socket) -> None:
 
 
 async def _status(client: Client) -> Status:
-    return await client.status(timeout=STATUS_S)
+    return await client.status(timeout=STATUS_S if client.connected else CONNECT_S)
