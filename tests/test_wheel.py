@@ -32,6 +32,8 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
         ours = {str(path.relative_to(package.parent)) for path in package.rglob("*.py")}
         assert ours <= names
     assert "completiond/protocol/README.md" in names
+    page = ROOT / "completiond" / "dashboard" / "page"
+    assert {f"completiond/dashboard/page/{file.name}" for file in page.iterdir()} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
