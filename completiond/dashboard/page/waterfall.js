@@ -76,10 +76,16 @@ export function detail(key, close) {
     h('div', { class: 'head' },
       h('h2', {}, `${verdict(key)}, ${time(key.took_us)}`),
       h('button', { type: 'button', class: 'close', 'aria-label': 'Close', onclick: close }, '×')),
-    h('p', { class: 'dim' }, `${clock(key.at_ms)} · ${key.path || 'no path'} · ${[key.language, key.editor].filter(Boolean).join(' · ')} · ${key.trigger} · ${key.request ? `request ${key.request}` : `key ${key.key}`}`),
+    h('p', { class: 'dim', title: key.path }, about(key)),
     key.words.filter((words) => !words.startsWith('Of that')).map((words) => h('p', {}, words)),
     key.message && h('p', {}, key.message),
     stages(key), tokens(key), strip(key), text(key));
+}
+
+function about(key) {
+  const file = key.path.split('/').slice(-2).join('/') || 'no path';
+  const ask = key.request ? `request ${key.request}` : `key ${key.key}`;
+  return [clock(key.at_ms), file, key.language, key.editor, key.trigger, ask].filter(Boolean).join(' · ');
 }
 
 function stages(key) {

@@ -80,7 +80,7 @@ export function time(us) {
   if (us < 1000) return `${Math.round(us)} µs`;
   const ms = us / 1000;
   if (ms < 10) return `${ms.toFixed(1)} ms`;
-  return ms < 10000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 0)} s`;
 }
 
 export function bytes(n) {
