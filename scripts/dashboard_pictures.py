@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "traces_dev"
 PICTURE = ROOT / "docs" / "pictures" / "dashboard.png"
 COLORS = 256
-TALL = {"width": 1280, "height": 900}
+TALL = {"width": 1280, "height": 930}
 LOOKS = {
     "laptop": {"viewport": LAPTOP},
     "dark": {"viewport": LAPTOP, "color_scheme": "dark"},
@@ -51,18 +51,18 @@ async def take(running: Running, link: str, trace: Trace, everything: Path | Non
 
 
 async def choose(window: Window) -> None:
-    """A key that the model was asked for, and whose drafts held."""
+    """A key that can be seen and for which the model ran, rather one that got its answer."""
     await window.drawn()
-    runs = window.page.locator("#waterfall button[aria-label*='new run']")
-    places = [(await run.bounding_box() or {}).get("y", 0.0) for run in await runs.all()]
-    list_box = await window.page.locator("#waterfall").bounding_box()
-    foot = list_box["y"] + list_box["height"] if list_box else 0.0
-    seen = [number for number, place in enumerate(places) if place < foot - 30]
-    if not places:
-        return
-    await runs.nth(seen[-1] if seen else 0).click()
-    await window.page.wait_for_selector("#detail.open")
-    await window.drawn()
+    listed = await window.page.locator("#waterfall").bounding_box()
+    foot = listed["y"] + listed["height"] if listed else 0.0
+    for words in ("new run", "run on its way", "a newer key came"):
+        for row in await window.page.locator(f"#waterfall button[aria-label*='{words}']").all():
+            box = await row.bounding_box()
+            if box is not None and box["y"] + box["height"] < foot:
+                await row.click()
+                await window.page.wait_for_selector("#detail.open")
+                await window.drawn()
+                return
 
 
 async def take_all(browser: Browser, link: str, folder: Path) -> None:
