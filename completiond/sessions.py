@@ -69,12 +69,14 @@ class Buffer(Generic[F]):
     """One document of one client: the request that waits, the latest run, the earlier answers.
 
     `ahead` is a run that nobody asked for yet: what follows if the text that is shown is accepted.
+    `read` is the window that drafts were last taken from.
     """
 
     ticket: Ticket | None = None
     flight: F | None = None
     ahead: F | None = None
     shown: Shown | None = None
+    read: Snapshot | None = None
     answers: Answers = field(default_factory=Answers)
 
 
