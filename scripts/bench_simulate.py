@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = REPOSITORY.parent / "shared" / "data"
+SETS = {
+    "commit": "commit_points_dev.jsonl",
+    "heif": "heif_multi_line_python.jsonl",
+    "safim": "safim_block.jsonl",
+}
+"""Files of infill items by the names of their sets."""
 
 
 class Item(NamedTuple):
-    """A prompt, the ids that answer it, and the open files as documents."""
+    """A prompt, the ids that answer it, and what else is read for drafts: the open files, and of
+    the buffer itself what the prompt leaves out."""
 
     context: Any
     answer: list[int]
@@ -35,7 +42,7 @@ class _Speller:
 
 def add_simulate(commands: Any) -> None:
     parser = commands.add_parser("simulate", help="tokens a pass of model-free drafts, no model")
-    parser.add_argument("--set", default="commit", help="commit, edit, or a file of infill items")
+    parser.add_argument("--set", default="commit", help="commit, edit, heif, safim, or a file")
     parser.add_argument("--model", default="qwen2.5-coder-0.5b", help="whose vocabulary")
     parser.add_argument("--draft-tokens", type=int, default=7)
     parser.add_argument("--limit", type=int, default=0, help="items; 0: all")
@@ -192,10 +199,10 @@ def _drafting(width: int) -> dict[str, Callable[[Item], tuple[Propose, Callable[
         "hf lookup, n-gram 3": library(3),
         "lookup": lookup,
         "suffix chain": suffix(files=False, branches=False),
-        "suffix chain, open files": suffix(files=True, branches=False),
+        "suffix chain, all texts": suffix(files=True, branches=False),
         "suffix tree": suffix(files=False, branches=True),
-        "suffix tree, open files": suffix(files=True, branches=True),
-        "suffix + lookup, open files": suffix(files=True, branches=True, more=True),
+        "suffix tree, all texts": suffix(files=True, branches=True),
+        "suffix + lookup, all texts": suffix(files=True, branches=True, more=True),
     }
 
 
@@ -223,10 +230,11 @@ def items(arguments: Any, found: Iterable[tuple[str, str, str, list[str]]]) -> I
     from completiond.core import Snapshot
     from completiond.drafters.base import DraftContext
     from completiond.prompt import templates
-    from completiond.prompt.builder import PromptBuilder
+    from completiond.prompt.builder import PromptBuilder, around
     from completiond.prompt.healing import HealingMask, VocabularyIndex
     from completiond.prompt.spelling import spell
     from completiond.prompt.tokenizer import Tokenizer
+    from completiond.sources import in_front
 
     tokenizer = Tokenizer.load(config.cache_dir() / "models" / arguments.model)
     template = templates.choose(tokenizer)
@@ -239,7 +247,8 @@ def items(arguments: Any, found: Iterable[tuple[str, str, str, list[str]]]) -> I
         snapshot = Snapshot.around(
             prefix + suffix, len(prefix), document="d", version=1, language="", path="f"
         )
-        prompt = builder.build(snapshot, max_tokens=arguments.tokens).prompt
+        built = builder.build(snapshot, max_tokens=arguments.tokens)
+        prompt = built.prompt
         healed = prompt.healed.encode()
         mask = HealingMask(index, tokenizer.token_bytes, healed) if healed else None
         answer = [*tokenizer.encode(prompt.healed + middle), *stop_ids[:1]][: arguments.tokens]
@@ -253,7 +262,11 @@ def items(arguments: Any, found: Iterable[tuple[str, str, str, list[str]]]) -> I
             stop_ids=tuple(stop_ids),
             healed=prompt.healed,
         )
-        files_ids = [tokenizer.encode(text) for text in files]
+        files_ids = [
+            tokenizer.encode(text)
+            for text in (*files, in_front(snapshot, built), around(snapshot)[1])
+            if text
+        ]
         yield Item(context, answer, files_ids, _Speller(index, tokenizer))
 
 
@@ -265,7 +278,7 @@ def texts(name: str) -> Iterator[tuple[str, str, str, list[str]]]:
         for item in make_edit_set.items():
             yield item.prefix, item.middle, item.suffix, item.files
         return
-    path = DATA / "infill" / "commit_points_dev.jsonl" if name == "commit" else Path(name)
+    path = DATA / "infill" / SETS[name] if name in SETS else Path(name)
     for line in path.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         trace = path.parent.parent / entry["trace"] if "trace" in entry else None
