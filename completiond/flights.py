@@ -93,7 +93,7 @@ class Flights:
         watcher: Watcher | None = None,
     ) -> None:
         self._engine = engine
-        self._sources = Sources(engine)
+        self.sources = Sources(engine)
         self._prompts = prompts
         self._on_taken = on_taken
         self._counts = counts
@@ -190,9 +190,6 @@ class Flights:
         flight.left = True
         self._engine.cancel(flight.run, reason, grace_s)
 
-    def read(self, ticket: Ticket) -> None:
-        self._sources.chunks(ticket)
-
     def forget_client(self, client: bytes) -> None:
         self._engine.forget(client.hex())
 
@@ -280,7 +277,7 @@ class Flights:
             scored=ticket.request.n > 1,
         )
         run = self._engine.submit(job)
-        self._sources.around(ticket, work.buffer, built)
+        self.sources.around(ticket, work.buffer, built)
         key, answers = key_of(work, candidate), work.buffer.answers
         flight = Flight(run, ticket.snapshot, built, key, answers, work.continued.origin)
         run.when_over(lambda outcome: self._remember(flight, outcome))

@@ -5,10 +5,13 @@ Knows requests, prompts and the engine's door. A buffer is read again where it i
 was read, not at each key: drafts may be of an older text, answers never are.
 """
 
+from collections.abc import Iterable
+
 from completiond.core import Snapshot, text_hash
 from completiond.engine.desk import Engine
 from completiond.flight import Flight
 from completiond.prompt.builder import Built, around
+from completiond.protocol.messages import Chunk
 from completiond.sessions import Buffer, Ticket
 
 PROBE = 256
@@ -21,12 +24,12 @@ class Sources:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def chunks(self, ticket: Ticket) -> None:
-        """What a request brings of other files and is kept."""
-        for chunk in ticket.request.chunks:
+    def chunks(self, client: bytes, chunks: Iterable[Chunk]) -> None:
+        """Pieces of other files that a request brought."""
+        for chunk in chunks:
             if chunk.hash == text_hash(chunk.text):
                 text = chunk.text.replace("\r\n", "\n")
-                self._engine.read(ticket.client.hex(), chunk.path or chunk.hash, text)
+                self._engine.read(client.hex(), chunk.path or chunk.hash, text)
 
     def around(self, ticket: Ticket, buffer: Buffer[Flight], built: Built) -> None:
         """The window around the cursor, but for what the prompt has of it before the cursor."""
