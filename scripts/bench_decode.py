@@ -4,6 +4,7 @@ Times are tokens a second behind the first pass, medians with their quartiles; t
 counts: what was emitted over the passes that emitted something, the prompt's last one counted.
 """
 
+import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -55,6 +56,7 @@ def add_decode(commands: Any) -> None:
     parser.add_argument("--gguf", type=Path, help="the same model for it (`bench.py gguf`)")
     parser.add_argument("--draft-gguf", type=Path, help="the small model for it")
     parser.add_argument("--llama", default="", help="of its settings (default: all)")
+    parser.add_argument("--record", type=Path, help="keep the first side's answers in this file")
     parser.set_defaults(run=decode, name="decode")
 
 
@@ -74,6 +76,8 @@ def decode(arguments: Any) -> dict[str, Any]:
         if arguments.llama_bin:
             runs |= llama_runs(arguments, open_servers)
         found = in_turns(runs, items)
+    if arguments.record:
+        _record(arguments.record, items, next(iter(found.values())))
     for name, made in found.items():
         print(f"{name:>24}  {spread([r.rate for r in made])} tokens/s  {per_pass(made)} a pass")
     return figures(found) | {
@@ -93,6 +97,16 @@ def in_turns(runs: Mapping[str, Run], items: Sequence[Any]) -> dict[str, list[Ma
         for name, run in order if number % 2 == 0 else reversed(order):
             found[name].append(run(item))
     return found
+
+
+def _record(file: Path, items: Sequence[Any], made: Sequence[Made]) -> None:
+    """For `simulate --answers`: the items must be the whole set, or the numbers are others."""
+    pairs = enumerate(zip(items, made, strict=True))
+    lines = [
+        json.dumps({"n": number, "prompt": len(item.context.ids), "ids": one.ids})
+        for number, (item, one) in pairs
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def per_pass(made: Sequence[Made]) -> float:
