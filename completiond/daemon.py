@@ -153,7 +153,7 @@ class Daemon:
             self._recent.add(old, gone)
             self._send(client, gone)
         if request.chunks and self._flights is not None:
-            self._flights.read(ticket)
+            self._flights.sources.chunks(client, request.chunks)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
 

@@ -19,7 +19,7 @@ LAYERS = (
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
-    "daemon serving flight flights work acks liveness recent replies engine_process",
+    "daemon serving flight flights sources work acks liveness recent replies engine_process",
     "measure",
     "commands",
     "__main__",
