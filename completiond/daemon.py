@@ -274,7 +274,9 @@ class Daemon:
 
     def _ready(self, model: str) -> Flights:
         if model not in ("", self.model, self._config.model.name):
-            raise UnknownModel(f"This daemon serves {self.model}, not {model!r:.80}; start another one.")
+            raise UnknownModel(
+                f"This daemon serves {self.model}, not {model!r:.80}; start another one."
+            )
         if self._flights is None:
             raise EngineLoading("The model is being loaded; ask again in a moment.")
         return self._flights
