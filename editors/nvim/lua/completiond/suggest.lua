@@ -12,7 +12,7 @@ local AUTOMATIC, INVOKED = 2, 1
 local MOVED_MS = 60 -- a cursor that only moves does not ask at each step
 
 local M = { enabled = true }
-local offer, shown, pending, last, timer
+local offer, drawn, pending, last, timer
 
 local function cursor()
   local row, col = unpack(api.nvim_win_get_cursor(0))
@@ -53,15 +53,52 @@ function M.refresh()
   local buf = api.nvim_get_current_buf()
   local row, col = cursor()
   local left = offer and offer.buf == buf and inserting() and offer:left(row, col)
-  if shown then
-    ghost.clear(shown)
-    shown = nil
+  if drawn then
+    ghost.clear(drawn.buf)
+    drawn = nil
   end
   if left then
     ghost.draw(buf, row, col, left.text, left.replaced)
-    shown = buf
+    drawn = { buf = buf, row = row, col = col }
   end
   return left or nil
+end
+
+--- Follow a change where ghost text is drawn: Neovim may draw before it tells that text changed.
+--- Marks are moved after this, so the old place is the one to draw at.
+local function bytes(_, buf, _, row, col, _, _, _, removed, rows, cols)
+  if not drawn or drawn.buf ~= buf then
+    return
+  end
+  local left
+  if removed == 0 and row == drawn.row and col == drawn.col and offer then
+    local place = { buf = buf, row = row + rows, col = rows == 0 and col + cols or cols }
+    left = offer:left(place.row, place.col)
+    drawn = left and place
+  end
+  if left then
+    ghost.draw(buf, row, col, left.text, left.replaced)
+  else
+    ghost.clear(buf)
+    drawn = nil
+  end
+end
+
+local watched = {}
+
+--- Watch a buffer's changes as long as it lives.
+function M.watch(buf)
+  if not watched[buf] then
+    watched[buf] = api.nvim_buf_attach(buf, false, {
+      on_bytes = bytes,
+      on_detach = function()
+        watched[buf] = nil
+      end,
+      on_reload = function()
+        ghost.clear(buf)
+      end,
+    })
+  end
 end
 
 function M.clear()
@@ -153,7 +190,7 @@ function M.again()
 end
 
 function M.visible()
-  return shown ~= nil
+  return drawn ~= nil
 end
 
 function M.trigger()
@@ -175,7 +212,7 @@ function M.cycle(step)
 end
 
 function M.dismiss()
-  if offer and shown then
+  if offer and drawn then
     client.notify('completiond/didReject', { item = offer:item() })
   end
   M.clear()
@@ -200,7 +237,7 @@ end
 
 --- Take the ghost text, or `cut` of it; false if none is drawn that fits.
 local function take(cut)
-  local left = shown and M.refresh()
+  local left = drawn and M.refresh()
   if not left then
     return false
   end
