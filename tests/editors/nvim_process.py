@@ -1,6 +1,7 @@
 """A real Neovim with a screen, driven by its own msgpack-RPC over pipes; keys go in as typed."""
 
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgpack
 
-WAIT_S = 20.0
+WAIT_S = 10.0
 POLL_S = 0.01
 
 
@@ -29,7 +30,7 @@ class Nvim:
             f"XDG_{name}_HOME": str(home / name) for name in ("STATE", "DATA", "CONFIG", "CACHE")
         }
         self._command = [str(program), "--embed", "-n", "-i", "NONE", "-u", str(home / "init.lua")]
-        self._env = os.environ | dirs | {"NVIM_LOG_FILE": str(home / "nvim.log")} | env
+        self._env = os.environ | env | dirs | {"NVIM_LOG_FILE": str(home / "nvim.log")}
         self._ids = 0
         self._answers: dict[int, tuple[Any, Any]] = {}
         self._unpacker = msgpack.Unpacker(
@@ -90,6 +91,8 @@ class Nvim:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], WAIT_S)[0]:
+            raise NvimError("Neovim does not answer; does it ask a person something?")
         data = self.process.stdout.read(1 << 16)
         if not data:
             raise NvimError(f"Neovim has ended with {self.process.wait()}.")

@@ -1,5 +1,6 @@
 """Editors, a daemon with a scripted engine, and the language server between them, all real."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,11 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgpack  # noqa: F401  what the editor's driver needs
 from nvim_process import Nvim
+
+from completiond.client import Client
+from completiond.errors import NoDaemon
 
 ROOT = Path(__file__).parent.parent.parent
 FRAMES = Path(__file__).with_name("frames.lua")
@@ -45,7 +49,7 @@ class World:
     def serve(self, *arguments: str, **script: Any) -> None:
         """Start the daemon and wait until it is ready."""
         self.launch(*arguments, **script)
-        self.status("--wait", str(START_S))
+        within(START_S, lambda: self.status()["state"] == "ready")
 
     def launch(self, *arguments: str, **script: Any) -> None:
         told = ["--scripted", json.dumps(script)] if script else []
@@ -55,11 +59,16 @@ class World:
                 command, env=os.environ | self.env, stdout=log, stderr=log, cwd=self.path
             )
 
-    def status(self, *arguments: str) -> dict[str, Any]:
-        command = [sys.executable, "-m", "completiond", "status", "--json", *arguments]
-        ran = subprocess.run(command, env=os.environ | self.env, capture_output=True, check=True)
-        found: dict[str, Any] = json.loads(ran.stdout)
-        return found
+    def status(self) -> dict[str, Any]:
+        """What the daemon says of itself; `away` if there is none."""
+        return asyncio.run(self._status())
+
+    async def _status(self) -> dict[str, Any]:
+        async with Client(self.endpoint) as client:
+            try:
+                return asdict(await client.status(timeout=1.0))
+            except NoDaemon:
+                return {"state": "away", "engine": {}}
 
     def runs(self) -> int:
         """How many runs the model has made."""

@@ -61,8 +61,10 @@ function M.command(name, arguments, done)
   end)
 end
 
+--- Whether the server knows the buffer and can be asked.
 function M.attached(buf)
-  return M.id ~= nil and M.get() ~= nil and vim.lsp.buf_is_attached(buf, M.id)
+  local client = M.get()
+  return client ~= nil and client.initialized == true and vim.lsp.buf_is_attached(buf, client.id)
 end
 
 local function capabilities()
@@ -92,6 +94,17 @@ local function add_folder(client, folder)
   end
 end
 
+--- One line for the person: a longer one would have to be answered by a key. All of it is in the
+--- status.
+function M.tell(sentence)
+  sentence = 'completiond: ' .. sentence:gsub('%s+', ' ')
+  local room = vim.v.echospace
+  if vim.fn.strdisplaywidth(sentence) > room then
+    sentence = vim.fn.strcharpart(sentence, 0, room - 1) .. '…'
+  end
+  api.nvim_echo({ { sentence, 'WarningMsg' } }, true, {})
+end
+
 --- It has ended: start it again, unless we wanted that or it does nothing but end.
 local function exited(options, on_change)
   return function(_, _, id)
@@ -109,7 +122,7 @@ local function exited(options, on_change)
       if not stopping and vim.v.exiting == vim.NIL and #deaths <= RESTARTS then
         M.attach_all(options, on_change)
       elseif not stopping and vim.v.exiting == vim.NIL then
-        vim.notify('completiond-lsp keeps ending; :Completiond restart tries again.', vim.log.levels.WARN)
+        M.tell('the server keeps ending; :Completiond restart tries again.')
       end
       on_change(M.status)
     end)
@@ -126,6 +139,9 @@ local function config_of(options, on_change, root)
     settings = { [NAME] = options.settings },
     on_exit = exited(options, on_change),
     handlers = {
+      ['window/showMessage'] = function(_, params)
+        M.tell(params.message)
+      end,
       ['completiond/status'] = function(_, status)
         local before = M.status
         M.status = status
@@ -156,17 +172,21 @@ function M.wanted(options, buf)
 end
 
 function M.attach(options, on_change, buf)
-  if stopping or not M.wanted(options, buf) or M.attached(buf) then
+  local client = M.get()
+  if stopping or not M.wanted(options, buf) then
+    return
+  end
+  if client and vim.lsp.buf_is_attached(buf, client.id) then
     return
   end
   if vim.fn.executable(options.cmd[1]) == 0 then
     if M.status.state ~= 'missing' then
       M.status = { state = 'missing', message = options.cmd[1] .. ' is not there; :checkhealth completiond' }
-      vim.notify('completiond: ' .. M.status.message, vim.log.levels.WARN)
+      M.tell(M.status.message)
     end
     return
   end
-  local root, client = root_of(buf), M.get()
+  local root = root_of(buf)
   if client then
     vim.lsp.buf_attach_client(buf, client.id)
     add_folder(client, root)
@@ -198,9 +218,7 @@ end
 
 function M.start(options, on_change)
   stopping, deaths = false, {}
-  if M.status.state == 'missing' then
-    M.status = { state = 'starting', message = '' }
-  end
+  M.status = { state = 'starting', message = 'The language server is starting.' }
   M.attach_all(options, on_change)
 end
 

@@ -1,8 +1,14 @@
 -- The command `:Completiond`. Knows words and which function each one means.
 local M = {}
 
+--- One line is a message, more go into a window that the next move closes.
 local function say(sentence)
-  vim.notify(sentence)
+  local lines = vim.split(sentence, '\n', { plain = true })
+  if #lines == 1 then
+    vim.notify(sentence)
+  else
+    vim.lsp.util.open_floating_preview(lines, '', { wrap = true, focus_id = 'completiond' })
+  end
 end
 
 local function tell(result)

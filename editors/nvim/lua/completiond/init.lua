@@ -102,7 +102,7 @@ end
 --- Switch suggestions on or off everywhere, or with a buffer in that one only.
 function M.toggle(buf)
   if buf then
-    vim.b[buf].completiond = vim.b[buf].completiond == false and nil or false
+    vim.b[buf].completiond = vim.b[buf].completiond == false
   else
     suggest.enabled = not suggest.enabled
   end

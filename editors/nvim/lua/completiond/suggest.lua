@@ -145,9 +145,7 @@ local function ask(kind, step)
   local params = vim.lsp.util.make_position_params(0, found.offset_encoding)
   params.context = { triggerKind = kind }
   asked.id = client.request(METHOD, params, function(err, result)
-    if not err then
-      take_answer(asked, result)
-    end
+    take_answer(asked, not err and result or nil)
   end, buf)
   pending, last = asked.id and asked, asked
 end
@@ -184,7 +182,7 @@ end
 
 --- Ask again if nothing is shown where somebody is typing: the server has become ready.
 function M.again()
-  if inserting() and not offer and not pending then
+  if inserting() and not offer then
     ask(AUTOMATIC)
   end
 end
@@ -199,14 +197,13 @@ end
 
 --- The next of several; the first time it asks for them.
 function M.cycle(step)
-  if not offer then
-    return
-  end
-  if #offer.items > 1 then
+  if pending and pending.kind == INVOKED then
+    pending.step = pending.step + step
+  elseif offer and #offer.items > 1 then
     offer:cycle(step)
     M.refresh()
     client.notify('textDocument/didShowCompletion', { item = offer:item() })
-  else
+  elseif offer then
     ask(INVOKED, step)
   end
 end
