@@ -21,6 +21,8 @@ from completiond.errors import NoDaemon
 ROOT = Path(__file__).parent.parent.parent
 FRAMES = Path(__file__).with_name("frames.lua")
 START_S = 30.0
+READY_S = 60.0
+STATE = "return require('completiond').status().state"
 
 
 def editors() -> Path:
@@ -157,5 +159,5 @@ def began(nvim: Nvim, path: Path, text: str, *keys: str) -> None:
     """Open a file with this text and press keys, once the server is ready."""
     path.write_bytes(text.encode())
     nvim.open(path)
-    nvim.until(lambda: nvim.lua("return require('completiond').status().state") == "ready")
+    nvim.until(lambda: nvim.lua(STATE) == "ready", READY_S)
     nvim.keys(*keys)

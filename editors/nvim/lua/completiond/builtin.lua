@@ -54,20 +54,23 @@ end
 function M.events(on)
   on('LspAttach', function(given)
     local found = vim.lsp.get_client_by_id(given.data.client_id)
-    if found and found.id == client.id or found and found.name == 'completiond' then
+    if found and found.name == 'completiond' then
       if not found.completiond_watched then
         found.completiond_watched = true
         watch_answers(found)
       end
       vim.lsp.inline_completion.enable(true, { client_id = found.id })
-      -- Made anew, to come after those of Neovim.
-      api.nvim_create_autocmd(EVENTS, { buffer = given.buf, callback = guard, group = M.group(given.buf) })
+      -- Made now, to come after those of Neovim.
+      local group = api.nvim_create_augroup('completiond.guard.' .. given.buf, { clear = true })
+      api.nvim_create_autocmd(EVENTS, { buffer = given.buf, callback = guard, group = group })
+      api.nvim_buf_attach(given.buf, false, {
+        on_bytes = function(_, buf)
+          api.nvim_buf_clear_namespace(buf, namespace(), 0, -1)
+          return not vim.lsp.buf_is_attached(buf, found.id)
+        end,
+      })
     end
   end, 'let Neovim draw')
-end
-
-function M.group(buf)
-  return api.nvim_create_augroup('completiond.guard.' .. buf, { clear = true })
 end
 
 function M.visible()
