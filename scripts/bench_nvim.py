@@ -4,6 +4,7 @@
 
 Types a text line by line; each key's time goes from its arrival in Neovim to the first frame whose
 ghost text belongs to it. Without --model the engine is scripted: what is left is everybody else.
+Keys that spell what is drawn are `typed`; the others had to be asked for.
 """
 
 import argparse
@@ -29,9 +30,14 @@ TEXT = (
     "def surface(width, height, depth):\n"
     "    return 2 * (width * height + width * depth + height * depth)\n"
 )
+ANSWER = "value(1)"
+SCRIPTED = ("q" * 5 + ANSWER[:-1]) * 8
+"""Keys that the answer does not begin with, each a new question, and keys that it does."""
 WAIT_S = 3.0
 PAUSE_S = 0.1
-LAST = "return require('completiond').status().last or {}"
+LAST = """local server = require('completiond.client').get()
+local told = server:request_sync('completiond/status', {}, 2000)
+return told and told.result and told.result.last or {}"""
 FIRST = """for _, frame in ipairs(_G.frames) do
   if frame.ghost ~= '' then return (frame.at - _G.key) / 1e6 end
 end
@@ -47,14 +53,14 @@ def first_frame(nvim: Nvim) -> float:
     return ms
 
 
-def measured(nvim: Nvim, keys: int) -> Iterator[tuple[str, float, float]]:
+def measured(nvim: Nvim, text: str) -> Iterator[tuple[str, float, float]]:
     """For each key with an answer: where it came from, its time, the daemon's part of it."""
     nvim.lua(KEY)
-    for letter in TEXT[:keys]:
+    for letter in text:
         nvim.lua("_G.frames = {}")
         nvim.type(letter)
         ms = first_frame(nvim)
-        time.sleep(PAUSE_S)  # the status follows the answer
+        time.sleep(PAUSE_S)
         last: dict[str, Any] = nvim.lua(LAST)
         if ms >= 0 and not last.get("reason"):
             yield last.get("source", "typed"), ms, last.get("latencyMs", 0.0)
@@ -76,9 +82,10 @@ def main() -> None:
     )
     parser.add_argument("--program", type=Path, default=editors() / "nvim-0.11" / "nvim")
     parser.add_argument("--model", default="")
-    parser.add_argument("--keys", type=int, default=len(TEXT))
+    parser.add_argument("--keys", type=int, default=96)
     parser.add_argument("--builtin", action="store_true", help="Neovim's own drawing (0.12)")
     given = parser.parse_args()
+    text = TEXT if given.model else SCRIPTED
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="completiond-") as home:
         world = World(Path(home))
@@ -86,12 +93,12 @@ def main() -> None:
             if given.model:
                 world.launch("--model", given.model)
             else:
-                world.serve(document=TEXT)
+                world.serve(answers=[ANSWER])
             with world.nvim(
                 given.program, builtin=given.builtin, init="vim.o.autoindent = false"
             ) as nvim:
                 began(nvim, world.path / "a.txt", "\n", "i")
-                for source, ms, share in measured(nvim, given.keys):
+                for source, ms, share in measured(nvim, text[: given.keys]):
                     rows[source].append((ms, share))
         except NvimError as exc:
             sys.exit(f"Neovim: {exc}")

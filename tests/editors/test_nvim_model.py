@@ -23,7 +23,7 @@ def test_the_default_model_writes_a_line_and_it_is_taken(world: World, program: 
     with world.nvim(program) as nvim:
         began(nvim, world.path / "circle.py", TEXT, "Go")
         nvim.type("ret")
-        text = nvim.until(lambda: ghost(nvim), seconds=30)
+        text = nvim.until(lambda: ghost(nvim), seconds=45)
         assert text.startswith("urn math.pi * radius")
         nvim.keys("<M-Down>")
         nvim.until(lambda: nvim.lines()[4].startswith("    return math.pi * radius"))
