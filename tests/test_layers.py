@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors core version brackets redaction armour assigned",
     "protocol config",
-    "sessions reuse moments gate transport client connection endpoint keys router footprint files",
+    "sessions reuse moments gate transport client connection endpoint keys router footprint files "
+    "reasons",
     "model",
     "drafters prompt postprocess",
     "engine telemetry",
@@ -33,7 +34,7 @@ FORBIDDEN = {
 }
 BRIDGE = set(
     "errors version config core brackets redaction armour assigned moments protocol transport "
-    "reuse postprocess client connection endpoint keys".split()
+    "reuse postprocess client connection endpoint keys reasons".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""
 HEAVY = {"torch", "numpy", "transformers", "safetensors", "tokenizers", "gguf"}

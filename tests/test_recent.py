@@ -6,8 +6,8 @@ import pytest
 
 from completiond import config
 from completiond.client import Client
-from completiond.commands.why import sentences
 from completiond.protocol import messages as m
+from completiond.reasons import sentences
 from completiond.recent import Recent
 from completiond.sessions import Sessions
 from tests.daemon_world import PATIENCE_S, ask, world
