@@ -122,6 +122,9 @@ class Writer:
         except OSError as exc:
             self._give_back(states)
             self._pause(f"The record cannot be written in {self._place} ({exc.strerror}).")
+        except (ValueError, OverflowError) as exc:  # a text or a number that no store can hold
+            self.lost += len(states)
+            self._say("odd", f"Some keys could not be recorded ({exc}).")
 
     def _write(self, states: Mapping[int, Full]) -> None:
         if self._store is None:
