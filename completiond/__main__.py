@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from completiond.commands import audit, bench, complete, doctor, keys, models, serve, status, why
+from completiond.commands import (
+    audit,
+    bench,
+    complete,
+    doctor,
+    keys,
+    models,
+    report,
+    serve,
+    status,
+    why,
+)
 from completiond.errors import CompletiondError
 from completiond.version import __version__
 
@@ -43,6 +54,7 @@ app.command()(serve.serve)
 app.command()(complete.complete)
 app.command()(status.status)
 app.command()(why.why)
+app.command()(report.report)
 app.command()(doctor.doctor)
 app.command()(audit.audit)
 app.add_typer(models.app, name="models")

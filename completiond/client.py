@@ -172,9 +172,9 @@ class Client:
         """One-way; False if there is no connection or it does not take it."""
         return self._connection.send(_encode(feedback))
 
-    def spans(self, spans: list[m.Span]) -> bool:
+    def spans(self, spans: m.Spans) -> bool:
         """One-way; False if there is no connection or it does not take it."""
-        return self._connection.send(_encode(m.Spans(spans)))
+        return self._connection.send(_encode(spans))
 
     # -- the table of requests ------------------------------------------------------------------
 

@@ -20,13 +20,23 @@ from completiond.errors import ConfigError
 
 APP = "completiond"
 ENV_PREFIX = "COMPLETIOND"
-ENV_PLACES = ("COMPLETIOND_CACHE", "COMPLETIOND_CONFIG", "COMPLETIOND_RUNTIME_DIR")
+ENV_PLACES = (
+    "COMPLETIOND_CACHE",
+    "COMPLETIOND_CONFIG",
+    "COMPLETIOND_RUNTIME_DIR",
+    "COMPLETIOND_STATE",
+)
 """Variables of ours that are no keys: they say where things are."""
 
 
 def cache_dir() -> Path:
     """Where models live: `COMPLETIOND_CACHE`, or the user's cache directory."""
     return Path(os.environ.get("COMPLETIOND_CACHE") or platformdirs.user_cache_dir(APP))
+
+
+def state_dir() -> Path:
+    """Where the record is: `COMPLETIOND_STATE`, or the user's state directory."""
+    return Path(os.environ.get("COMPLETIOND_STATE") or platformdirs.user_state_dir(APP))
 
 
 def config_file() -> Path:
@@ -115,11 +125,25 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """What is written down about each key (docs/record.md)."""
+
+    enabled: bool = True
+    text: bool = False
+    """Also the text around the cursor and the answers: only so can a session be replayed."""
+    days: int = 30
+    """Older keys are removed."""
+    mb: int = 300
+    """Most that the record takes of the disk, MiB; the oldest keys go first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     model: Model = field(default_factory=Model)
     engine: Engine = field(default_factory=Engine)
     serve: Serve = field(default_factory=Serve)
     completion: Completion = field(default_factory=Completion)
+    record: Record = field(default_factory=Record)
 
 
 _converter = Converter(forbid_extra_keys=True)
@@ -229,6 +253,8 @@ _RANGES = {
     ("completion", "prefix_tokens"): (1, 1 << 20),
     ("completion", "suffix_tokens"): (0, 1 << 20),
     ("completion", "min_chars"): (1, 1000),
+    ("record", "days"): (1, 3650),
+    ("record", "mb"): (4, 1 << 20),
 }
 
 

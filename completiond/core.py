@@ -162,7 +162,8 @@ class Step:
 class Outcome:
     """A run's account: what it produced, why it ended and what it cost.
 
-    Times are nanoseconds of the engine's monotonic clock; counts are tokens and passes.
+    Times are nanoseconds of the engine's monotonic clock; counts are tokens and passes. `strip` has
+    for each pass the tokens that it committed, and (source, drafted, accepted) of each source.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -179,6 +180,7 @@ class Outcome:
     tokens_after_cancel: int = 0
     cancel_to_free_ns: int = 0
     logprob: float = 0.0
+    strip: list[Any] = field(default_factory=list)
 
 
 class CancelToken:

@@ -30,8 +30,12 @@ from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
 from completiond.protocol import codec
 from completiond.protocol import messages as m
-from completiond.recent import Recent
+from completiond.record.facts import facts_of
+from completiond.record.wall import now_ms
+from completiond.recorder import Editors, Recorder
+from completiond.remembered import Remembered, Sink
 from completiond.sessions import Sessions, Ticket
+from completiond.told import Told
 from completiond.work import Work
 
 log = logging.getLogger(__name__)
@@ -54,7 +58,9 @@ class Post(Protocol):
 class Daemon:
     """One model, many clients. `serve` reads messages until it is cancelled."""
 
-    def __init__(self, config: Config, engine: Engine, post: Post) -> None:
+    def __init__(
+        self, config: Config, engine: Engine, post: Post, sink: Sink | None = None
+    ) -> None:
         self._config = config
         self._engine = engine
         self._post = post
@@ -66,7 +72,10 @@ class Daemon:
         self._statuses: set[asyncio.Task[None]] = set()
         self._acks = Acks(self._send)
         self._liveness = Liveness(self._ping)
-        self._recent = Recent()
+        self._keys = Remembered(sink)
+        self._told = Told(self._keys)
+        about = Editors(self._told.editor, lambda: self.model)
+        self._recorder = Recorder(self._keys, about, text=config.record.text)
         self._started = time.monotonic()
         self.counts: Counter[str] = Counter()
         self.draining = False
@@ -80,7 +89,8 @@ class Daemon:
         await self._engine.start()
         made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
         return_free_memory()  # a tokenizer is parsed from a large text
-        self._flights = Flights(self._engine, made, self._taken, self.counts, watcher)
+        self._recorder.beside = watcher
+        self._flights = Flights(self._engine, made, self._taken, self.counts, self._recorder)
 
     async def serve(self) -> None:
         """Handle messages, each in the order of its arrival."""
@@ -127,12 +137,13 @@ class Daemon:
                 self._statuses.add(task)
                 task.add_done_callback(self._statuses.discard)
             case m.AskWhy(ident, request):
-                facts = self._recent.find(request)
-                self._send(client, m.Why(ident, facts, self._recent.summary()))
+                self._send(client, m.Why(ident, self._facts(request), self._keys.summary()))
             case m.Feedback():
                 self._feedback(client, message)
             case m.Spans():
                 self.counts["spans"] += len(message.spans)
+                refused = self._told.spans(client, message, self.model)
+                self.counts["spans refused"] += refused
 
     def _admit(self, client: bytes, request: m.Complete) -> None:
         """Let a request in and start on it; the one that it supersedes is answered at once."""
@@ -150,8 +161,7 @@ class Daemon:
             if self._flights is not None:
                 self._flights.leave(self._sessions.buffer(ticket), "superseded", m.GRACE_S)
             gone = replies.nothing(old, "superseded")
-            self._recent.add(old, gone)
-            self._send(client, gone)
+            self._reply(old, gone)
         if request.chunks and self._flights is not None:
             self._flights.sources.chunks(client, request.chunks)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
@@ -185,10 +195,16 @@ class Daemon:
     def _feedback(self, client: bytes, told: m.Feedback) -> None:
         """A person looks at an answer: what follows it if it is accepted may be wanted next."""
         self.counts[f"feedback {told.event}"] += 1
+        self._told.feedback(client, told)
         shown = self._sessions.shown(client, told.id) if told.event == "shown" else None
         if shown is None or self._flights is None or self.draining:
             return
         self._flights.ahead(self._work(shown.ticket), shown.text)
+
+    def _facts(self, request: int) -> dict[str, Any]:
+        """The newest key of that request id, 0 of all; empty if it is not remembered."""
+        entry = self._keys.find(request)
+        return facts_of(entry.key, entry.drafts, now_ms()) if entry is not None else {}
 
     def _ping(self) -> None:
         """Whoever waits for a reply and cannot be told anything is gone."""
@@ -326,10 +342,15 @@ class Daemon:
         if not self._sessions.settle(ticket):
             return
         assert isinstance(reply, m.Completion | m.Failure), "only these end a request"
-        self._recent.add(ticket, reply)
         if isinstance(reply, m.Completion) and self._leads_on(ticket, reply):
             self._sessions.show(ticket, reply.candidates[0].text)
+        self._reply(ticket, reply)
+
+    def _reply(self, ticket: Ticket, reply: m.Completion | m.Failure) -> None:
+        """Send it first: nobody waits for what is noted of it."""
+        at, flight = time.monotonic_ns(), self._sessions.buffer(ticket).flight
         self._send(ticket.client, reply)
+        self._recorder.replied(ticket, reply, at, flight)
 
     def _leads_on(self, ticket: Ticket, reply: m.Completion) -> bool:
         """Whether a person is offered one text, as one types, and so may take it."""
@@ -352,6 +373,7 @@ class Daemon:
         for ticket in [ticket for ticket in self._tasks if ticket.client == client]:
             self._leave(ticket)
         gone = self._sessions.forget(client)
+        self._recorder.forget(client)
         if self._flights is not None:
             for buffer in gone:
                 self._flights.forget(buffer)

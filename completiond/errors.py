@@ -17,6 +17,7 @@
     ├── TransportError               transport
     │   ├── EndpointInUse            endpoint_in_use  another daemon holds it
     │   └── NoDaemon                 no_daemon        nobody answers at the endpoint
+    ├── RecordError                  record           a store that cannot be read
     ├── RequestError                 request          a cursor outside the file, an unreadable file
     └── EngineError                  engine
         ├── EngineLoading            loading          the model is not ready yet
@@ -95,6 +96,10 @@ class EndpointInUse(TransportError):
 
 class NoDaemon(TransportError):
     code = "no_daemon"
+
+
+class RecordError(CompletiondError):
+    code = "record"
 
 
 class RequestError(CompletiondError):

@@ -65,6 +65,8 @@ def sentences(found: m.Why) -> list[str]:
         for rule, count in facts.get("removed", {}).items()
     ]
     lines.append(_cost(facts))
+    if not found.recent:
+        return lines
     others = ", ".join(f"{name} {count}" for name, count in sorted(found.recent.items()))
     return [*lines, f"The latest requests: {others}."]
 

@@ -5,9 +5,10 @@ Knows signals, keys and the event loop; knows no messages.
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +18,11 @@ from completiond.endpoint import default_endpoint, parse
 from completiond.engine.door import ProcessEngine
 from completiond.flights import prompts_of
 from completiond.keys import server_keys
+from completiond.record.rows import Served
+from completiond.record.wall import now_ms
+from completiond.record.writer import Writer
 from completiond.transport import Listener
+from completiond.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +46,17 @@ async def serve(
     endpoint = config.serve.endpoint or default_endpoint()
     open_loopback = config.serve.insecure_loopback
     keys = None if parse(endpoint).path or open_loopback else server_keys()
-    async with Listener(endpoint, insecure_loopback=open_loopback, keys=keys) as listener:
-        daemon = Daemon(config, engine, listener)
+    listening = Listener(endpoint, insecure_loopback=open_loopback, keys=keys)
+    async with listening as listener, _recording(config) as writer:
+        daemon = Daemon(config, engine, listener, writer)
         first, second = asyncio.Event(), asyncio.Event()
         with _on_signals(lambda: (second if first.is_set() else first).set()):
             reader = asyncio.create_task(daemon.serve())
             try:
                 await _race(daemon.open(partial(prompts_of, config, engine.spec)), reader, first)
                 if not first.is_set():
+                    if writer is not None:
+                        writer.describe(_served(config, daemon.model, engine.info))
                     on_ready(Ready(listener.endpoint, daemon.model, engine.info))
                     await _race(first.wait(), reader, first)
                 log.info("draining; %d requests wait", daemon.waiting)
@@ -65,6 +73,27 @@ def run(config: Config, *, engine: ProcessEngine, on_ready: Callable[[Ready], No
         from uvloop import new_event_loop as factory
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(serve(config, engine=engine, on_ready=on_ready))
+
+
+def _served(config: Config, model: str = "", info: Mapping[str, Any] | None = None) -> Served:
+    """This start of the daemon, as the record names it."""
+    engine = config.engine
+    facts = {"policy": engine.policy, "draft_tokens": engine.draft_tokens, **(info or {})}
+    return Served(0, now_ms(), os.getpid(), __version__, model, facts)
+
+
+@asynccontextmanager
+async def _recording(config: Config) -> AsyncIterator[Writer | None]:
+    """Who writes keys down, until the last one is; None if nobody shall."""
+    if not config.record.enabled:
+        yield None
+        return
+    writer = Writer(_served(config), config.record)
+    writer.start()
+    try:
+        yield writer
+    finally:
+        await asyncio.to_thread(writer.stop)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ decode  plain decoding against transformers' generate, in turns
 draft   microseconds a step and bytes of each model-free drafter
 simulate  tokens a pass of model-free drafts on human text, without a model
 context what gathering context costs, at many files and open buffers
+record  the record at a million keys: its size, its questions, what recording a key costs
 quality a kernel's answers against another kernel's: agreement, exact matches, divergence
 """
 
@@ -31,6 +32,7 @@ import bench_decode
 import bench_draft
 import bench_pass
 import bench_quality
+import bench_record
 import bench_simulate
 import zmq
 from bench_process import anonymous_mib, child_of, cpu_s
@@ -52,8 +54,9 @@ def main() -> None:
     bench_simulate.add_simulate(commands)
     bench_context.add_context(commands)
     bench_quality.add_quality(commands)
+    bench_record.add_record(commands)
     arguments = parser.parse_args()
-    if arguments.name != "context":  # computed here as in the engine's process
+    if arguments.name not in ("context", "record"):  # computed here as in the engine's process
         if LARGE_PAGES.items() - os.environ.items():
             os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | LARGE_PAGES)
         map_blocks_apart()
@@ -70,7 +73,7 @@ import sys
 from completiond import config, serving
 from completiond.engine.desk import Start
 from completiond.engine.door import ProcessEngine
-settings = config.load({"serve.endpoint": sys.argv[1]}, environ={})
+settings = config.load({"serve.endpoint": sys.argv[1], "record.enabled": False}, environ={})
 spec = Start("scripted", script=%r)
 tell = lambda ready: print(ready.endpoint, flush=True)
 serving.run(settings, engine=ProcessEngine(spec), on_ready=tell)

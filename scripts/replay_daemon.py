@@ -46,6 +46,7 @@ def daemon(
         environment = os.environ | {
             "COMPLETIOND_RUNTIME_DIR": folder,
             "COMPLETIOND_CONFIG": f"{folder}/none.toml",
+            "COMPLETIOND_STATE": f"{folder}/state",
             "COMPLETIOND_SERVE_ENDPOINT": endpoint,
         }
         for name, value in settings.items():

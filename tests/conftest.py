@@ -11,6 +11,12 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_record_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whatever daemon a test starts, it writes into no person's record."""
+    os.environ["COMPLETIOND_STATE"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user of our own: no configuration, an empty cache, no daemon."""
@@ -19,6 +25,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPLETIOND_CONFIG", str(tmp_path / "config" / "config.toml"))
     monkeypatch.setenv("COMPLETIOND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COMPLETIOND_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("COMPLETIOND_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)

@@ -18,6 +18,7 @@ from completiond.engine_process import load_scripted
 from completiond.flights import prompts_of
 from completiond.protocol import codec
 from completiond.protocol import messages as m
+from completiond.remembered import Sink
 from completiond.transport import Listener
 
 SLOW = {"answers": ["a" * 4000], "pass_ms": 2.0}
@@ -95,6 +96,7 @@ async def world(
     make: Callable[[dict[str, Any]], Engine] = in_thread,
     settings: config.Config | None = None,
     at: str = "",
+    sink: Sink | None = None,
     **script: Any,
 ) -> AsyncIterator[World]:
     tmp_path.chmod(0o700)
@@ -103,7 +105,7 @@ async def world(
     at = at or f"ipc://{tmp_path}/d.sock"
     async with Listener(at, insecure_loopback=True) as listener:
         engine = make(script)
-        daemon = Daemon(settings, engine, listener)
+        daemon = Daemon(settings, engine, listener, sink)
         reader = asyncio.create_task(daemon.serve())
         await daemon.open(partial(prompts_of, settings, start_of(script)))
         here = World(daemon, engine, listener)

@@ -330,6 +330,7 @@ def wall_clocks(path: Path) -> list[str]:
 def test_no_part_of_the_path_reads_a_clock_that_can_jump() -> None:
     sources = [*(ROOT / "completiond").rglob("*.py"), *(ROOT / "lsp").rglob("*.py")]
     path = [p for p in sources if "commands" not in p.parts and p.parent.name != "model"]
+    path = [p for p in path if p.name != "wall.py"]  # dates of the record, by which nothing waits
     assert len(path) > 40
     assert [found for source in path for found in wall_clocks(source)] == []
 

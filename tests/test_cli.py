@@ -67,7 +67,7 @@ def test_a_daemon_is_asked_and_reports_itself(run: Run) -> None:
         code, out, _ = run("why", "last")
         assert code == 0 and "An answer was shown." in out
         code, _, err = run("why", "99")
-        assert code == 1 and "does not remember request 99" in err
+        assert code == 1 and "Nobody remembers request 99" in err
         code, out, _ = run("status", "--json")
         assert code == 0 and json.loads(out)["state"] == "ready"
         code, out, _ = run("status")

@@ -154,7 +154,7 @@ async def test_status_feedback_and_spans(at: str) -> None:
     async with daemon(at) as there, Client(at) as c:
         assert (await c.status(PATIENCE_S)).state == "ready"
         assert c.feedback(m.Feedback(1, "shown"))
-        assert c.spans([m.Span(1, "d", 1, "key", {"sent": 1})])
+        assert c.spans(m.Spans([m.Span(1, "d", 1, "asked", {"sent": 1})]))
         await there.until(m.Spans)
         assert [type(one) for one in there.heard] == [m.AskStatus, m.Feedback, m.Spans]
 

@@ -334,7 +334,7 @@ async def test_hello_is_answered_or_refused_by_version(tmp_path):
 async def test_feedback_and_spans_are_counted_and_not_answered(tmp_path):
     async with world(tmp_path) as w:
         client = w.client()
-        await client.send(m.Feedback(1, "shown"), m.Spans([m.Span(0, "d", 1, "key")]))
+        await client.send(m.Feedback(1, "shown"), m.Spans([m.Span(0, "d", 1, "typed")]))
         await client.send(m.AskStatus(4))
         status = await client.next()
         assert isinstance(status, m.Status)

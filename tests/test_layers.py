@@ -19,15 +19,16 @@ LAYERS = (
     "reasons",
     "model",
     "drafters prompt postprocess",
-    "engine telemetry",
-    "daemon serving flight flights sources work acks liveness recent replies engine_process",
+    "engine telemetry record",
+    "daemon serving flight flights sources work acks liveness recorder remembered told replies "
+    "engine_process",
     "measure",
     "commands",
     "__main__",
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 FORBIDDEN = {
-    "engine": {"prompt", "sessions", "protocol", "transport", "telemetry"},
+    "engine": {"prompt", "sessions", "protocol", "transport", "telemetry", "record"},
     "drafters": {"engine"},
     "model": {"prompt"},
     "postprocess": {"model"},

@@ -38,6 +38,14 @@ def serve(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Log what happens, on stderr.")
     ] = False,
+    record_text: Annotated[
+        bool | None,
+        typer.Option(
+            "--record-text",
+            help="Write the text around the cursor and the answers into the record too, so that a "
+            "session can be replayed.",
+        ),
+    ] = None,
     scripted: options.Scripted = None,
 ) -> None:
     """Serve completions to editors until Ctrl-C.
@@ -55,6 +63,7 @@ def serve(
         engine__speculation=speculation,
         serve__endpoint=endpoint,
         serve__insecure_loopback=insecure_loopback,
+        record__text=record_text,
     )
     options.need_extra("`completiond serve`")
     from completiond.commands.start import start_of

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import typer
 
 from completiond.commands import options
 from completiond.commands.daemon_client import connected
 from completiond.config import Config
-from completiond.errors import RequestError
+from completiond.errors import NoDaemon, RequestError
 from completiond.protocol import messages as m
 from completiond.reasons import sentences
+from completiond.record import place, queries
+from completiond.record.facts import facts_of, in_words
+from completiond.record.queries import reading
+from completiond.record.wall import now_ms
 
 ANSWER_S = 5.0
 
@@ -28,16 +32,17 @@ def why(
     settings = options.settings(
         config, serve__endpoint=endpoint, serve__insecure_loopback=insecure_loopback
     )
-    found = asyncio.run(_ask(settings, _number(request)))
+    found = _find(settings, _number(request))
     if not found.facts:
         raise RequestError(_unknown(request))
-    typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(sentences(found)))
+    text = [*sentences(found), *in_words(found.facts)]
+    typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(text))
 
 
 def _unknown(request: str) -> str:
     if request == "last":
-        return "The daemon has not answered anything yet; ask for a completion first."
-    return f"The daemon does not remember request {request}; it keeps the latest few only."
+        return "Nothing has been asked yet; ask for a completion first."
+    return f"Nobody remembers request {request}, and it is not in the record."
 
 
 def _number(request: str) -> int:
@@ -46,6 +51,32 @@ def _number(request: str) -> int:
     if not request.isdecimal() or not int(request):
         raise RequestError(f"{request!r} is no request; give its number, or `last`.")
     return int(request)
+
+
+def _find(config: Config, request: int) -> m.Why:
+    """From the daemon's memory, else from the record. Raises NoDaemon if neither has it."""
+    found, trouble = m.Why(0), None
+    try:
+        found = asyncio.run(_ask(config, request))
+    except NoDaemon as exc:
+        trouble = exc
+    if not found.facts:
+        found = replace(found, facts=_recorded(request))
+    if trouble is not None and not found.facts:
+        raise trouble
+    return found
+
+
+def _recorded(request: int) -> dict[str, Any]:
+    """What the record says of it; {} if it is not there."""
+    store = place.newest(place.directory())
+    if store is None:
+        return {}
+    with reading(store) as db:
+        key = queries.of_request(db, request)
+        if key is None:
+            return {}
+        return facts_of(key, queries.drafts(db, key.key), now_ms())
 
 
 async def _ask(config: Config, request: int) -> m.Why:

@@ -214,6 +214,9 @@ class ModelCore:
         for total, part in ((out.drafted, step.drafted), (out.accepted, step.accepted)):
             for source, count in part.items():
                 total[source] = total.get(source, 0) + count
+        if step.ids or step.drafted:
+            drafts = [(name, n, step.accepted.get(name, 0)) for name, n in step.drafted.items()]
+            out.strip.append((len(step.ids), drafts))
         if not step.ids:
             return []
         sequence.first_token = sequence.first_token or now

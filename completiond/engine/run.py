@@ -5,6 +5,7 @@ nothing from the run.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import count
@@ -17,16 +18,28 @@ from completiond.errors import CompletiondError, from_code
 class Run:
     """One job on its way. `async for ids in run` yields everything from its first token on.
 
-    `passes` and `prefilled` are what it had cost when its last ids came.
+    `passes` and `prefilled` are what it had cost when its last ids came. It was begun at
+    `opened_ns`, and its first ids came at `first_ns` (0: not yet), of our monotonic clock.
     """
 
-    __slots__ = ("_news", "_outcome", "ids", "job", "passes", "prefilled")
+    __slots__ = (
+        "_news",
+        "_outcome",
+        "first_ns",
+        "ids",
+        "job",
+        "opened_ns",
+        "passes",
+        "prefilled",
+    )
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.ids: list[int] = []
         self.passes = 0
         self.prefilled = 0
+        self.opened_ns = time.monotonic_ns()
+        self.first_ns = 0
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._news: asyncio.Future[None] | None = None
 
@@ -59,6 +72,7 @@ class Run:
         await asyncio.shield(self._news)
 
     def advance(self, news: Progress) -> None:
+        self.first_ns = self.first_ns or time.monotonic_ns()
         self.ids.extend(news.ids)
         self.passes, self.prefilled = news.passes, news.prefilled
         self._tell()

@@ -18,7 +18,7 @@ FEW = 20
 """A share of fewer nodes than this is drawn hollow: it says little."""
 
 _HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>completiond bench acceptance</title>
+<html lang="en"><head><meta charset="utf-8"><title>TITLE</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
 :root{color-scheme:light dark;--ink:#1d2126;--dim:#667;--line:#d5d9de;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6e9;--dim:#9aa3ad;--line:#3a4048;--paper:#16191d}}
@@ -53,13 +53,13 @@ def page(found: Mapping[str, Any], about: Mapping[str, str]) -> str:
     ]
     colours = colours_of(found)
     parts = [
-        _HEAD,
+        head("completiond bench acceptance"),
         "<h1>What drafts bring</h1>",
         _facts(about),
         "<h2>Tokens per pass of the model</h2>",
-        _figure(bars(passes, colours), "Plain decoding makes one."),
+        figure(bars(passes, colours), "Plain decoding makes one."),
         "<h2>Times as fast as plain decoding</h2>",
-        _figure(
+        figure(
             bars(speeds, colours, mark=1.0),
             "With the same kernels, all spots together. The thin line goes from the first to the "
             "third quartile of the spots, the dashed one is plain decoding: what ends left of it "
@@ -68,7 +68,7 @@ def page(found: Mapping[str, Any], about: Mapping[str, str]) -> str:
         "<h2>By source</h2>",
         _sources(found),
         "<h2>What was kept, by depth</h2>",
-        _figure(
+        figure(
             _key(colours, _hazards(found)) + lines(_hazards(found), colours),
             "Of the first, second, … tokens of drafts, where all before them were kept: the share "
             f"that was kept too. Hollow: of fewer than {FEW} tokens.",
@@ -85,6 +85,17 @@ def colours_of(found: Mapping[str, Any]) -> dict[str, str]:
     return {"plain": GREY} | {n: COLOURS[i % len(COLOURS)] for i, n in enumerate(names)}
 
 
+def head(title: str) -> str:
+    """The beginning of a page, in light and dark."""
+    return _HEAD.replace("TITLE", escape(title), 1)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Names and values; the first column is words, the others are numbers."""
+    made = [_row(columns, "th", 1), *(_row(row, "td", 1) for row in rows)]
+    return f'<div class="wide"><table>{"".join(made)}</table></div>'
+
+
 def _facts(about: Mapping[str, str]) -> str:
     rows = [
         f'<tr><td class="name">{escape(name)}</td><td class="fact">{escape(value)}</td></tr>'
@@ -94,7 +105,7 @@ def _facts(about: Mapping[str, str]) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
-def _figure(drawing: str, caption: str) -> str:
+def figure(drawing: str, caption: str) -> str:
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
@@ -121,10 +132,10 @@ def _sources(found: Mapping[str, Any]) -> str:
     )
 
 
-def _row(cells: Sequence[str], kind: str) -> str:
-    """A table's row, whose first two cells are names."""
+def _row(cells: Sequence[str], kind: str, names: int = 2) -> str:
+    """A table's row, whose first `names` cells are names."""
     made = [
-        f'<{kind} class="{"name" if place < 2 else "count"}">{escape(cell)}</{kind}>'
+        f'<{kind} class="{"name" if place < names else "count"}">{escape(cell)}</{kind}>'
         for place, cell in enumerate(cells)
     ]
     return f"<tr>{''.join(made)}</tr>"
@@ -143,8 +154,11 @@ def percent(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "–"
 
 
-def bars(rows: Sequence[Bar], colours: Mapping[str, str], mark: float | None = None) -> str:
-    """Horizontal bars from zero, their values in a column at the end, with a line at `mark`."""
+def bars(
+    rows: Sequence[Bar], colours: Mapping[str, str], mark: float | None = None, digits: int = 2
+) -> str:
+    """Horizontal bars from zero, with a line at `mark`; their values, to so many digits, in a
+    column at the end."""
     most = max([*(max(bar.value, bar.high or 0) for bar in rows), mark or 0, 1e-9])
     scale = (WIDTH - LEFT - RIGHT) / most
     drawn, height = [], len(rows) * ROW + 4
@@ -153,13 +167,13 @@ def bars(rows: Sequence[Bar], colours: Mapping[str, str], mark: float | None = N
         drawn += [
             f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(bar.name)}</text>',
             f'<rect x="{LEFT}" y="{y}" width="{long:.1f}" height="{ROW - 9}" rx="2" '
-            f'fill="{colours[bar.name]}"/>',
-            f'<text x="{WIDTH - 4}" y="{y + 14}" text-anchor="end">{bar.value:.2f}</text>',
+            f'fill="{colours.get(bar.name, COLOURS[0])}"/>',
+            f'<text x="{WIDTH - 4}" y="{y + 14}" text-anchor="end">{bar.value:,.{digits}f}</text>',
         ]
         if bar.low is not None and bar.high is not None:
-            drawn.append(_line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
+            drawn.append(line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
     if mark is not None:
-        drawn.append(_line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "mark"))
+        drawn.append(line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "mark"))
     return _svg(height, drawn)
 
 
@@ -187,7 +201,7 @@ def lines(rows: Sequence[Line], colours: Mapping[str, str]) -> str:
     step = (WIDTH - PAD - END) / max(1, deepest - 1)
     drawn = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawn.append(_line(PAD, _y(share), WIDTH - END, _y(share), "axis"))
+        drawn.append(line(PAD, _y(share), WIDTH - END, _y(share), "axis"))
         drawn.append(
             f'<text class="dim" x="{PAD - 6}" y="{_y(share) + 4:.1f}" text-anchor="end">'
             f"{share:.0%}</text>"
@@ -226,7 +240,7 @@ def _y(share: float) -> float:
     return 10 + (1 - share) * (HEIGHT - 58)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
     look = f'class="{kind}"' if kind else 'stroke="currentColor"'
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {look}/>'
 

@@ -182,7 +182,7 @@ def _check(message: m.FromClient) -> None:
     elif isinstance(message, m.Hello):
         _need(len(message.versions) <= m.MAX_VERSIONS, f"Over {m.MAX_VERSIONS} versions.", TooLarge)
     elif isinstance(message, m.Spans):
-        _need(len(message.spans) <= m.MAX_SPANS, f"Over {m.MAX_SPANS} spans.", TooLarge)
+        _check_spans(message)
     elif isinstance(message, m.Cancel):
         _need(message.id > 0, "`id` must be positive.")
 
@@ -215,6 +215,16 @@ def _check_names(c: m.Complete) -> None:
     names = [c.document, c.language, c.path, c.prefix_hash, c.model, *c.context]
     for chunk in c.chunks:
         names += [chunk.hash, chunk.path, chunk.language]
+    _need(max(map(len, names)) <= m.MAX_NAME, f"A name is over {m.MAX_NAME} characters.", TooLarge)
+
+
+def _check_spans(told: m.Spans) -> None:
+    _need(len(told.spans) <= m.MAX_SPANS, f"Over {m.MAX_SPANS} spans.", TooLarge)
+    names = [told.editor]
+    for span in told.spans:
+        names += [span.document, span.language, span.path, span.reason]
+        moments = len(span.at) <= m.MAX_MOMENTS
+        _need(moments, f"Over {m.MAX_MOMENTS} moments in a span.", TooLarge)
     _need(max(map(len, names)) <= m.MAX_NAME, f"A name is over {m.MAX_NAME} characters.", TooLarge)
 
 

@@ -22,13 +22,15 @@ MAX_CANDIDATES = 8
 MAX_TOKENS = 4_096
 MAX_WAITING = 64
 MAX_SPANS = 512
+MAX_MOMENTS = 16
 MAX_VERSIONS = 64
 
 GRACE_S = 0.060
 """How long a superseded run may live, unless its next pass takes longer."""
 
 Trigger = Literal["automatic", "invoked"]
-FeedbackEvent = Literal["shown", "accepted", "rejected", "retained"]
+FeedbackEvent = Literal["shown", "accepted", "rejected", "retained", "typed", "superseded"]
+SpanKind = Literal["asked", "typed", "none", "warm"]
 CancelWas = Literal["queued", "running", "finished", "unknown"]
 State = Literal["loading", "ready", "restarting", "draining"]
 
@@ -90,16 +92,27 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Span:
+    """One key, as the client timed it: `at` moments of its clock, `took` by another clock."""
+
     id: int
     document: str
     version: int
-    kind: str
+    kind: SpanKind
     at: dict[str, int] = field(default_factory=dict)
+    took: int = 0
+    language: str = ""
+    path: str = ""
+    position: int = 0
+    trigger: Trigger = "automatic"
+    answer: int = 0
+    characters: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
     spans: list[Span] = field(default_factory=list)
+    editor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from completiond.client import complete_message
 from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, EngineError, NoDaemon, Overloaded
-from completiond.protocol.messages import Chunk, Complete, Completion, Feedback, Why
+from completiond.protocol.messages import Chunk, Complete, Completion, Feedback, Spans, Why
 from completiond.redaction import is_secret_file, redacted_snapshot
 from completiond_lsp.buffers import Ask, Buffer, Item, edit_of, follow, items_left
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
 from completiond_lsp.documents import Document, Encoding
 from completiond_lsp.items import Place
+from completiond_lsp.journal import Journal, Key
 from completiond_lsp.ledger import Ledger
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
@@ -50,6 +51,7 @@ class Bridge:
     warn: Callable[[str], None] = log.warning
     standing: Standing = field(default_factory=lambda: Standing(lambda _: None))
     ledger: Ledger = field(init=False)
+    journal: Journal = field(init=False)
     _buffers: dict[str, Buffer] = field(default_factory=dict)
     _context: Context = field(init=False)
     _warming: set[asyncio.Task[None]] = field(default_factory=set)
@@ -57,6 +59,7 @@ class Bridge:
     def __post_init__(self) -> None:
         self._context = Context(self._warm, lambda sentence: self.warn(sentence))
         self.ledger = Ledger(self._tell)
+        self.journal = Journal(self._send)
 
     @property
     def context(self) -> Context:
@@ -101,6 +104,7 @@ class Bridge:
         document.version = document.version + 1 if version is None else version
         for change in changes:
             edit = edit_of(document, change)
+            self.journal.edited(document, edit)  # before the ledger tells of it
             if buffer.shown is not None:
                 self.ledger.saw(buffer.shown, edit)
             follow(buffer, edit)
@@ -119,6 +123,7 @@ class Bridge:
         if buffer is None:
             return
         self.context.closed(buffer.document)
+        self.journal.closed(buffer.document)
         if buffer.newest is not None:
             buffer.newest.typed.broken = True
             self._outdate(buffer.newest)
@@ -153,6 +158,11 @@ class Bridge:
 
     async def complete(self, request: InlineRequest) -> list[Item]:
         """What to show. Empty whenever there is nothing; raises CancelledError only."""
+        with self.journal.key(invoked=request.invoked) as key:
+            key.items = items = await self._complete(request, key)
+        return items
+
+    async def _complete(self, request: InlineRequest, key: Key) -> list[Item]:
         buffer = self._buffers.get(request.uri)
         if buffer is None:
             return []
@@ -164,19 +174,24 @@ class Bridge:
         cursor = document.offset_at(request.position)
         if not self.options.wants(document.language) or is_secret_file(uri_path(request.uri)):
             return []
+        key.of(document, cursor, relative_path(document.uri, self.folders))
         if not request.invoked and buffer.shown is not None:
             if items := items_left(document, buffer.shown, cursor):
+                key.answer = buffer.shown
                 self.standing.typed(buffer.shown.id)
                 self.ledger.offered(buffer.shown, items, seen=True)
                 return items
+        self.journal.left(buffer.shown)
         typed = Typed(cursor, line=document.line_around(cursor)[0])
         ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
+        key.ask = ask
         snapshot = self._snapshot(document, cursor)
         began = time.monotonic()
         try:
             completion = await self._answer(ask, snapshot, request.candidates)
         except CompletiondError as exc:
             self.standing.refused(ask.id, str(exc))
+            key.reason = exc.code
             return []
         finally:
             ask.task = None
@@ -206,6 +221,7 @@ class Bridge:
         message = self._message(ask, snapshot, client.next_id(), candidates)
         ask.id = message.id
         limit = message.max_ms / 1000 + SLACK_S if message.max_ms else TIMEOUT_S
+        self.journal.sent(ask.id)
         try:
             return await self.link.complete(client, message, limit)
         except asyncio.CancelledError:
@@ -219,6 +235,8 @@ class Bridge:
             if not isinstance(exc, Overloaded):
                 self.link.unready()
             raise
+        finally:
+            self.journal.answered(ask.id)
 
     def _message(self, ask: Ask, snapshot: Snapshot, ident: int, candidates: int) -> Complete:
         options = self.options
@@ -265,6 +283,7 @@ class Bridge:
             self._context.forget(completion.unknown)
         finally:
             ask.task = None
+            self.journal.warm(ask.id)
 
     def _take(self, buffer: Buffer, ask: Ask, completion: Completion) -> list[Item]:
         """The items of an answer that came in time, or whose beginning has been typed since."""
@@ -275,6 +294,7 @@ class Bridge:
         ask.candidates = completion.candidates
         # Half an answer is no reason not to ask again, and none leaves the one before as it is.
         if completion.candidates and completion.reason != "timeout":
+            self.journal.left(buffer.shown, replaced=True)
             buffer.shown = ask
         return items_left(buffer.document, ask, ask.typed.cursor)
 
@@ -289,5 +309,11 @@ class Bridge:
         return await client.why(request, WHY_S)
 
     def _tell(self, feedback: Feedback) -> None:
-        if self.link.client is not None:
-            self.link.client.feedback(feedback)
+        self.journal.told(feedback)
+        self._send(feedback)
+
+    def _send(self, told: Feedback | Spans) -> bool:
+        client = self.link.client
+        if client is None:
+            return False
+        return client.feedback(told) if isinstance(told, Feedback) else client.spans(told)

@@ -71,6 +71,7 @@ class Server(LanguageServer):
     def start(self, settings: Any, client: str) -> None:
         """Take what `initialize` says."""
         self.client_name = client.lower()
+        self.bridge.journal.editor = client
         self.configure(settings)
         self._initial = self.bridge.options
 

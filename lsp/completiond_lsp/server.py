@@ -88,7 +88,9 @@ def did_yank(ls: Server, params: Any) -> None:
 
 def did_show(ls: Server, params: Any) -> None:
     """`{item}`: it is drawn."""
-    ls.bridge.ledger.shown(*read.item(params))
+    ident, text = read.item(params)
+    ls.bridge.journal.drawn(ident)
+    ls.bridge.ledger.shown(ident, text)
 
 
 def did_take(ls: Server, params: Any) -> None:

@@ -58,6 +58,7 @@ def serve(directory: Path) -> Served:
         environ["COMPLETIOND_CACHE"] = cache
     environ |= {
         "COMPLETIOND_CONFIG": str(directory / "config.toml"),
+        "COMPLETIOND_STATE": str(directory / "state"),
         "COMPLETIOND_SERVE_ENDPOINT": endpoint,
         "COMPLETIOND_ENGINE_DEVICE": "cpu",
     }

@@ -31,7 +31,7 @@ EVERY: list[m.Message] = [
     FULL,
     m.Cancel(7, "superseded"),
     m.Feedback(7, "accepted", 1, 20, 0.5),
-    m.Spans([m.Span(7, "file:///a.py", 3, "key", {"sent": 1, "drawn": 2})]),
+    m.Spans([m.Span(7, "file:///a.py", 3, "asked", {"sent": 1, "drawn": 2})]),
     m.AskStatus(9),
     m.AskWhy(9, 7),
     m.Welcome(1, "0.1", 456, "model", "ready"),
@@ -150,7 +150,7 @@ def test_a_bad_id_is_refused_and_answered_with_zero(ident: Any) -> None:
 
 
 def test_spans_over_the_limit_are_too_large() -> None:
-    span = m.Span(0, "d", 1, "key")
+    span = m.Span(0, "d", 1, "typed")
     codec.decode_from_client(codec.encode(m.Spans([span] * 512)))
     with pytest.raises(TooLarge):
         codec.decode_from_client(codec.encode(m.Spans([span] * 513)))

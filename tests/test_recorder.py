@@ -8,19 +8,21 @@ from completiond import config
 from completiond.client import Client
 from completiond.protocol import messages as m
 from completiond.reasons import sentences
-from completiond.recent import Recent
+from completiond.recorder import Editors, Recorder
+from completiond.remembered import Remembered
 from completiond.sessions import Sessions
 from tests.daemon_world import PATIENCE_S, ask, world
 
 BEFORE = "def secret_name():\n    "
 
 
-def facts_of(*replies: m.Completion) -> Recent:
-    recent, sessions = Recent(kept=4), Sessions(clients=1, queue=9)
+def told(*replies: m.Completion) -> Remembered:
+    keys, sessions = Remembered(kept=4), Sessions(clients=1, queue=9)
+    recorder = Recorder(keys, Editors(lambda client: "an editor", lambda: "a model"))
     for reply in replies:
         ticket, _ = sessions.admit(b"c", ask(reply.id, BEFORE), 0)
-        recent.add(ticket, reply)
-    return recent
+        recorder.replied(ticket, reply, 5_000_000)
+    return keys
 
 
 def empty(ident: int, why: str = "blank") -> m.Completion:
@@ -28,10 +30,12 @@ def empty(ident: int, why: str = "blank") -> m.Completion:
 
 
 def test_the_newest_of_an_id_is_found_and_only_so_many_are_kept() -> None:
-    recent = facts_of(*(empty(n, why) for n, why in enumerate("abcdef", 1)))
-    assert len(recent) == 4
-    assert (recent.find(2), recent.find(0)["why"], recent.find(4)["why"]) == ({}, "f", "d")
-    assert recent.summary() == {"c": 1, "d": 1, "e": 1, "f": 1}
+    keys = told(*(empty(n, why) for n, why in enumerate("abcdef", 1)))
+    assert len(keys) == 4
+    found = [keys.find(request) for request in (0, 4)]
+    assert [entry.key.why for entry in found if entry is not None] == ["f", "d"]
+    assert (keys.find(2), keys.of(b"c", 2)) == (None, None)
+    assert keys.summary() == {"c": 1, "d": 1, "e": 1, "f": 1}
 
 
 @pytest.mark.parametrize(

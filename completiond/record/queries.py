@@ -1,0 +1,124 @@
+"""Questions to the record about single keys, and what there is to filter by. Write nothing.
+
+Plain functions of a connection that `connect` opens; figures.py has those about many keys.
+"""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from completiond.errors import RecordError
+from completiond.record import filters
+from completiond.record.rows import EVERYTHING, GROUP, Drafted, Filter, Key, Pass, Said, Served
+from completiond.record.schema import SELECT_KEY
+
+BUSY_S = 1.0
+LATELY = 5_000
+"""Keys whose buffers are offered as filters."""
+LOOKED_AT = 50_000
+"""Keys among which the latest ones are looked for."""
+
+
+def connect(store: Path) -> sqlite3.Connection:
+    """A connection that only reads; several may while the daemon writes."""
+    db = sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+    db.execute("PRAGMA query_only = 1")
+    return db
+
+
+@contextmanager
+def reading(store: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for a while. Raises RecordError if the store cannot be read."""
+    try:
+        with closing(connect(store)) as db:
+            yield db
+    except sqlite3.Error as exc:
+        raise RecordError(
+            f"The record {store} cannot be read ({exc}); see docs/record.md."
+        ) from exc
+
+
+def latest(
+    db: sqlite3.Connection, many: int = 100, only: Filter = EVERYTHING, after_key: int = 0
+) -> list[Key]:
+    """The newest keys, the newest first; with `after_key` those that came behind that one.
+
+    Without a buffer's name only those among the newest LOOKED_AT keys up to `until_ms`.
+    """
+    where = filters.of_keys(db, only, apart=not only.path)
+    order, last = "k.at_ms DESC, k.key DESC", 1 << 62
+    if not only.path:  # by number, back to where it is given up: the times come in no such order
+        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
+        row = db.execute(newest, (only.until_ms,)).fetchone()
+        order, last = "k.key DESC", int(row[0]) if row else 0
+        after_key = max(after_key, last - LOOKED_AT)
+    ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? AND k.key <= ? ORDER BY {order} LIMIT ?"
+    return [_key(row) for row in db.execute(ask, (*where.values, after_key, last, many))]
+
+
+def one(db: sqlite3.Connection, key: int) -> Key | None:
+    """The key of that number."""
+    row = db.execute(f"{SELECT_KEY} WHERE k.key = ?", (key,)).fetchone()
+    return _key(row) if row else None
+
+
+def of_request(db: sqlite3.Connection, request: int) -> Key | None:
+    """The newest key that a client gave this id; 0: the newest that asked the daemon."""
+    which = "k.request = ? AND k.request > 0" if request else "k.request > ?"
+    ask = f"{SELECT_KEY} WHERE {which} ORDER BY k.key DESC LIMIT 1"
+    row = db.execute(ask, (request,)).fetchone()
+    return _key(row) if row else None
+
+
+def drafts(db: sqlite3.Connection, key: int) -> list[Drafted]:
+    """What each source proposed for that key, the one that proposed most first."""
+    ask = (
+        "SELECT word, drafted, held FROM drafts JOIN words ON id = source WHERE key = ? "
+        "ORDER BY drafted DESC"
+    )
+    return [Drafted(*row) for row in db.execute(ask, (key,))]
+
+
+def strip(db: sqlite3.Connection, key: int) -> list[Pass]:
+    """The passes of that key's run; kept for the newest keys only."""
+    row = db.execute("SELECT passes FROM strips WHERE key = ?", (key,)).fetchone()
+    return [
+        Pass(committed, tuple(Drafted(*draft) for draft in found))
+        for committed, found in (json.loads(row[0]) if row else ())
+    ]
+
+
+def said(db: sqlite3.Connection, key: int) -> Said | None:
+    """The text around that key and its answers, if text is recorded."""
+    ask = "SELECT document, place, before, after, answers FROM said WHERE key = ?"
+    row = db.execute(ask, (key,)).fetchone()
+    if row is None:
+        return None
+    before, after, answers = (zlib.decompress(blob).decode() for blob in row[2:])
+    return Said(key, row[0], row[1], before, after, tuple(json.loads(answers)))
+
+
+def served(db: sqlite3.Connection) -> list[Served]:
+    """The daemons that wrote keys, the newest first."""
+    ask = "SELECT daemon, started_ms, pid, version, model, facts FROM daemons ORDER BY 1 DESC"
+    return [Served(*(*row[:-1], json.loads(row[-1]))) for row in db.execute(ask)]
+
+
+def names(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """What one can filter by: `language`, `editor`, `model`, and the `path` of late buffers."""
+    found = {name: _words(db, f"SELECT {name} FROM groups") for name in GROUP}
+    lately = f"SELECT path FROM keys ORDER BY key DESC LIMIT {LATELY}"
+    return found | {"path": _words(db, f"SELECT path FROM ({lately})")}
+
+
+def _words(db: sqlite3.Connection, idents: str) -> list[str]:
+    ask = f"SELECT word FROM words WHERE id IN ({idents}) AND word != '' ORDER BY word"
+    return [word for (word,) in db.execute(ask)]
+
+
+def _key(row: Sequence[Any]) -> Key:
+    return Key(*(*row[:-1], json.loads(row[-1]) if row[-1] else {}))
