@@ -16,6 +16,7 @@ from playwright.async_api import Browser, Error, Locator, Page, async_playwright
 FRAMES = Path(__file__).with_name("vscode_frames.js")
 PATIENCE_S = 10.0
 POLL_S = 0.02
+KEYS = {"\n": "Enter", "\b": "Backspace", "\t": "Tab"}
 EDITOR = ".editor-group-container.active .monaco-editor"
 
 
@@ -112,11 +113,12 @@ class Window:
         return frames[-1].suggestion if frames else ""
 
     async def wait_for_ghost(self, text: str | None = None) -> str:
-        """Until a suggestion is drawn: this one, if it is named."""
+        """Until a suggestion is drawn and stays as it is: this one, if it is named."""
 
         async def drawn() -> str:
             found = await self.shown()
-            return found if text in (None, found) else ""
+            whole = text in (None, found) and found == await self.shown()
+            return found if whole else ""
 
         return str(await until(drawn, f"the ghost text {text!r}"))
 
@@ -141,21 +143,21 @@ class Window:
         start = loop.time()
         for number, letter in enumerate(text):
             await asyncio.sleep(start + number / per_second - loop.time())
-            await self.page.keyboard.press("Enter" if letter == "\n" else letter)
+            await self.page.keyboard.press(KEYS.get(letter, letter))
 
     async def insert(self, text: str) -> None:
         """As an input method or a paste does: all at once."""
         await self.page.keyboard.insert_text(text)
 
-    async def open(self, name: str) -> None:
-        """A file of the workspace, by its name; the cursor goes to its end."""
+    async def open(self, path: Path) -> None:
+        """A file, by its whole path; the cursor goes to its end."""
         await self.press("Control+P")
         await self.page.wait_for_selector(".quick-input-widget:visible")
-        await self.page.keyboard.insert_text(name)
-        row = self.page.locator(".quick-input-list .monaco-list-row", has_text=name).first
+        await self.page.keyboard.insert_text(str(path))
+        row = self.page.locator(".quick-input-list .monaco-list-row", has_text=path.name).first
         await row.wait_for()
         await self.press("Enter")
-        await self.focus(name)
+        await self.focus(path.name)
         await self.press("Control+End")
 
     async def focus(self, name: str) -> None:

@@ -31,7 +31,7 @@ class Desk:
         """Write the file, open it, and wait until the bridge has it."""
         path = self.server.workspace / name
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        await self.window.open(name)
+        await self.window.open(path)
         await self.opened(name)
         return path
 

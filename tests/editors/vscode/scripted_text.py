@@ -3,20 +3,24 @@
 Every text stands below a head of its own; a test opens a file with the head, and types on.
 """
 
-from pathlib import Path
-
 MEAN = "def mean(values):\n    return sum(values) / len(values)\n"
+LONG = """\
+one two three four five six seven eight nine ten
+eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty and so on
+until there are two hundred keys and some more
+"""
 TEXTS = {
     "mean": MEAN,
     "area": "def area(width, height):\n    return width * height\n",
     "accents": "café = “über”, né\n",
     "faces": "face = 😀 + 🙂🙃 + 👩‍👩‍👧 done\n",
     "tabs": "tabbed:\n\tone\n\t\ttwo\n\tthree\n",
-    "lines": "lines first\n  second\n  third\n",
+    "lines": "lines below:\n  second\n  third\n",
     "brackets": "show(len(first), [second])\n",
     "feed": "feed me now, said it\n",
     "right": "total = price * count)\n",
-    "long": Path(__file__).read_text(encoding="utf-8"),
+    "long": LONG,
 }
 
 
