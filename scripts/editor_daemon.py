@@ -4,8 +4,11 @@ With a script it answers by the script and needs no model. Knows no editor.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -54,15 +57,29 @@ class EditorDaemon:
     def kill(self) -> None:
         """As a crash would: at once, its engine too."""
         if self._process is not None:
-            os.killpg(self._process.pid, 9)
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
+        """End it, and those that an editor has started in its place."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
             self._process = None
+        for pid in self.pids():
+            os.kill(pid, signal.SIGTERM)
+
+    def pids(self) -> set[int]:
+        """Daemons that run at this endpoint, whoever has started them."""
+        found = set()
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                ours = f"COMPLETIOND_SERVE_ENDPOINT={self.endpoint}".encode()
+                words = (entry.parent / "cmdline").read_bytes().split(b"\0")
+                if ours in entry.read_bytes().split(b"\0") and b"serve" in words:
+                    found.add(int(entry.parent.name))
+        return found
 
     async def status(self) -> dict[str, Any]:
         """The counters, and how many clients there are and requests in work."""
@@ -83,8 +100,8 @@ class EditorDaemon:
         """A program that runs the language server against this daemon, as an editor would start it."""
         program = self.folder / "completiond-lsp"
         words = [sys.executable, "-m", "completiond_lsp.server", "--endpoint", self.endpoint]
-        command = " ".join(f"'{word}'" for word in words)
-        more = " ".join(f"'{word}'" for word in arguments)
+        command = shlex.join(words)
+        more = shlex.join(arguments)
         program.write_text(f'#!/bin/sh\nexec {command} "$@" {more}\n')
         program.chmod(0o755)
         return program

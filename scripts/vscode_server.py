@@ -67,12 +67,13 @@ class VsCodeServer:
         assert self._process is not None, "it runs"
         return self._process.pid
 
-    def install(self) -> None:
+    def install(self, *others: Path) -> None:
         """Write the settings and put the extension in, as a person does with a .vsix."""
         user = self._data / "User"
         user.mkdir(parents=True, exist_ok=True)
         (user / "settings.json").write_text(json.dumps(self._settings, indent=2))
-        self._run("--install-extension", str(VSIX))
+        for vsix in (VSIX, *others):
+            self._run("--install-extension", str(vsix))
 
     def set(self, **settings: Any) -> None:
         """Change settings while it runs: the editor sees the file change."""

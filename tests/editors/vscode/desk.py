@@ -9,6 +9,8 @@ from typing import Any
 
 from editor_daemon import EditorDaemon
 from playwright.async_api import Browser
+from other_files import pack
+from scripted_text import head
 from vscode_log import Entry, entries
 from vscode_server import VsCodeServer, chromium
 from vscode_window import Window, browser, until
@@ -61,21 +63,24 @@ async def desk(
     files: dict[str, str] | None = None,
     settings: dict[str, Any] | None = None,
     workspace: bool = True,
+    starts_daemon: bool = False,
 ) -> AsyncIterator[Desk]:
     """Everything runs and the bridge is connected."""
     executable = chromium()
     assert executable is not None
     daemon = EditorDaemon(folder / "d", script, model)
+    start = ("--daemon-command", *daemon.command) if starts_daemon else ()
     ours = {
-        "completiond.command": str(daemon.bridge()),
-        "completiond.startDaemon": False,
+        "completiond.command": str(daemon.bridge(*start)),
+        "completiond.startDaemon": starts_daemon,
         "completiond.trace.server": "verbose",
+        "files.readonlyInclude": {"**/locked.*": True},
     }
     server = VsCodeServer(folder / "code", ours | (settings or {}), daemon.environment)
     for name, text in (files or {"first.txt": ""}).items():
         (server.workspace / name).write_text(text)
-    starting = asyncio.create_task(daemon.start())
-    await asyncio.to_thread(server.install)
+    starting = asyncio.create_task(_nothing() if starts_daemon else daemon.start())
+    await asyncio.to_thread(server.install, pack(folder / "other.vsix", head("mean")))
     server.start()
     try:
         await starting
@@ -87,3 +92,7 @@ async def desk(
     finally:
         server.stop()
         daemon.stop()
+
+
+async def _nothing() -> None:
+    """The bridge starts the daemon."""
