@@ -32,6 +32,8 @@ QUIET = {
 }
 """What would otherwise ask, fetch, or draw beside the text."""
 
+MACHINE = {"completiond.command", "completiond.endpoint", "completiond.startDaemon"}
+
 
 def program() -> Path | None:
     """code-server, if scripts/get_code_server has been run."""
@@ -57,7 +59,7 @@ class VsCodeServer:
         self.workspace = folder / "space"
         self.workspace.mkdir(parents=True)
         self._data, self._extensions = folder / "data", folder / "extensions"
-        self._settings = QUIET | dict(settings)
+        self.settings = QUIET | dict(settings)
         self._environment = {**environment, "HOME": str(folder)}
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -69,16 +71,21 @@ class VsCodeServer:
 
     def install(self, *others: Path) -> None:
         """Write the settings and put the extension in, as a person does with a .vsix."""
-        user = self._data / "User"
-        user.mkdir(parents=True, exist_ok=True)
-        (user / "settings.json").write_text(json.dumps(self._settings, indent=2))
+        for file, text in self.files().items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
         for vsix in (VSIX, *others):
             self._run("--install-extension", str(vsix))
 
-    def set(self, **settings: Any) -> None:
-        """Change settings while it runs: the editor sees the file change."""
-        self._settings |= {name.replace("__", "."): value for name, value in settings.items()}
-        (self._data / "User" / "settings.json").write_text(json.dumps(self._settings, indent=2))
+    def files(self) -> dict[Path, str]:
+        """The settings files, and what belongs into them: some settings are the machine's."""
+        groups: dict[str, dict[str, Any]] = {"User": {}, "Machine": {}}
+        for name, value in self.settings.items():
+            groups["Machine" if name in MACHINE else "User"][name] = value
+        return {
+            self._data / group / "settings.json": json.dumps(values, indent=2)
+            for group, values in groups.items()
+        }
 
     def start(self) -> None:
         """Returns at once; a page that is asked for too early is refused."""

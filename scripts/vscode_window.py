@@ -122,6 +122,16 @@ class Window:
 
         return str(await until(drawn, f"the ghost text {text!r}"))
 
+    async def wait_for_line(self, text: str) -> None:
+        """Until this stands on the cursor's line."""
+
+        async def there() -> bool:
+            await self.now()
+            frames = await self.frames()
+            return bool(frames) and frames[-1].line == text
+
+        await until(there, f"the line {text!r}")
+
     async def wait_for_none(self) -> None:
         async def gone() -> bool:
             return not await self.shown()
@@ -171,9 +181,17 @@ class Window:
         await self.press("F1")
         await self.page.wait_for_selector(".quick-input-widget:visible")
         await self.page.keyboard.insert_text(title)
-        row = self.page.locator(".quick-input-list .monaco-list-row", has_text=title).first
-        await row.wait_for()
-        await self.press("Enter")
+        exact = re.compile(rf"(^|: ){re.escape(title)}$")
+        label = self.page.locator(".quick-input-list .monaco-highlighted-label", has_text=exact)
+        await label.first.click()
+
+    async def rewrite(self, path: Path, text: str) -> None:
+        """Another text for a file; its tab is closed again."""
+        await self.open(path)
+        await self.press("Control+A")
+        await self.insert(text)
+        await self.save()
+        await self.command("View: Close Editor")
 
     async def save(self) -> None:
         await self.press("Control+S")

@@ -44,6 +44,15 @@ class Desk:
 
         await until(known, f"the bridge knows {name}")
 
+    async def set(self, **settings: Any) -> None:
+        """Change settings as a person does who edits their file; None takes one out."""
+        before, server = self.server.files(), self.server
+        server.settings |= {f"completiond.{name}": value for name, value in settings.items()}
+        server.settings = {k: value for k, value in server.settings.items() if value is not None}
+        for file, text in server.files().items():
+            if text != before[file]:
+                await self.window.rewrite(file, text)
+
     async def saved(self, path: Path) -> bytes:
         await self.window.save()
         return path.read_bytes()
@@ -64,6 +73,8 @@ async def desk(
     settings: dict[str, Any] | None = None,
     workspace: bool = True,
     starts_daemon: bool = False,
+    path: str = "",
+    ready: str = "",
 ) -> AsyncIterator[Desk]:
     """Everything runs and the bridge is connected."""
     executable = chromium()
@@ -76,7 +87,8 @@ async def desk(
         "completiond.trace.server": "verbose",
         "files.readonlyInclude": {"**/locked.*": True},
     }
-    server = VsCodeServer(folder / "code", ours | (settings or {}), daemon.environment)
+    environment = daemon.environment | ({"PATH": path} if path else {})
+    server = VsCodeServer(folder / "code", ours | (settings or {}), environment)
     for name, text in (files or {"first.txt": ""}).items():
         (server.workspace / name).write_text(text)
     starting = asyncio.create_task(_nothing() if starts_daemon else daemon.start())
@@ -87,7 +99,7 @@ async def desk(
         async with browser(executable) as chrome:
             first = next(iter(files or {"first.txt": ""})) if workspace else ""
             window = await Window.at(chrome, server.url(first, workspace=workspace))
-            await window.wait_for_status("runs|ready")
+            await window.wait_for_status(ready or ("PATH" if path else "runs|ready"))
             yield Desk(daemon, server, chrome, window)
     finally:
         server.stop()

@@ -82,5 +82,5 @@ async def test_a_new_line_is_completed_with_the_indentation_that_the_editor_made
     await window.press("Enter")
     assert await window.wait_for_ghost("return sum(values) / len(values)")
     await window.press("Tab")
-    await window.wait_for_none()
+    await window.wait_for_line(SECOND)
     assert await at.saved(path) == (head("mean") + MEAN.rstrip("\n")).encode()

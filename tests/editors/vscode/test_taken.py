@@ -28,7 +28,7 @@ async def test_what_is_taken_is_in_the_file_and_one_undo_takes_it_back(
     await window.wait_for_ghost()
     before = len(at.log())
     await window.press(key)
-    await _line(at, text.split("\n")[-1])
+    await window.wait_for_line(text.split("\n")[-1])
     if name == "whole":
         await _sent(at, before, "Sending", "request", "workspace/executeCommand")
     else:
@@ -36,18 +36,8 @@ async def test_what_is_taken_is_in_the_file_and_one_undo_takes_it_back(
         assert told[0].content["acceptedLength"] == len(text) - len("def ")
     assert await at.saved(path) == (head("mean") + text).encode()
     await window.press("Control+Z")
-    await _line(at, "def ")
+    await window.wait_for_line("def ")
     assert await at.saved(path) == (head("mean") + "def ").encode()
-
-
-async def _line(at: Desk, text: str) -> None:
-    """Wait until the cursor's line is this."""
-
-    async def so() -> bool:
-        await at.window.now()
-        return (await at.window.frames())[-1].before == text
-
-    await until(so, f"the line {text!r}")
 
 
 async def _sent(at: Desk, since: int, *what: str) -> list[Entry]:
@@ -77,6 +67,12 @@ class Exact(NamedTuple):
     typed: str
     becomes: str
     after: str = ""
+
+    @property
+    def line(self) -> str:
+        """Where the cursor is then."""
+        lines = self.becomes.split("\n")
+        return lines[-1 - self.after.count("\n")]
 
 
 def _text(name: str) -> str:
@@ -116,6 +112,6 @@ async def test_the_file_is_exact_to_the_byte(at: Desk, case: Exact) -> None:
     await window.type(case.typed)
     await window.wait_for_ghost()
     await window.press("Tab")
-    await window.wait_for_none()
+    await window.wait_for_line(case.line)
     assert (await at.saved(path)).decode() == case.becomes
     assert case.becomes.count("\r") == case.before.count("\r") + (2 if "crlf" in case.file else 0)
