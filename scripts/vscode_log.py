@@ -27,6 +27,12 @@ class Entry:
         return (found[1], found[2], found[3], found[4] or "") if found else None
 
     @property
+    def took_ms(self) -> float:
+        """Between a request and this response."""
+        found = re.search(r" in (\d+)ms", self.head)
+        return float(found[1]) if found else 0.0
+
+    @property
     def content(self) -> Any:
         """Parameters or result of a message."""
         _, _, text = self.body.partition(": ")

@@ -18,7 +18,9 @@ from urllib.parse import quote
 ROOT = Path(__file__).parent.parent
 EXTENSION = "completiond.completiond"
 VSIX = ROOT / "editors" / "vscode" / "dist" / "completiond.vsix"
+EXACT = dict.fromkeys(("autoClosingBrackets", "autoClosingQuotes", "autoSurround"), "never")
 QUIET = {
+    "[jsonc]": {f"editor.{name}": value for name, value in EXACT.items()},
     "chat.disableAIFeatures": True,
     "editor.minimap.enabled": False,
     "extensions.autoCheckUpdates": False,
@@ -30,7 +32,7 @@ QUIET = {
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": False,
 }
-"""What would otherwise ask, fetch, or draw beside the text."""
+"""What would otherwise ask, fetch, draw beside the text, or add to settings that are typed in."""
 
 MACHINE = {"completiond.command", "completiond.endpoint", "completiond.startDaemon"}
 
@@ -83,7 +85,7 @@ class VsCodeServer:
         for name, value in self.settings.items():
             groups["Machine" if name in MACHINE else "User"][name] = value
         return {
-            self._data / group / "settings.json": json.dumps(values, indent=2)
+            self._data / group / "settings.json": json.dumps(values)
             for group, values in groups.items()
         }
 
