@@ -14,7 +14,7 @@ from typing import Any
 from playwright.async_api import Browser, Error, Locator, Page, async_playwright
 
 FRAMES = Path(__file__).with_name("vscode_frames.js")
-PATIENCE_S = 10.0
+PATIENCE_S = 15.0
 POLL_S = 0.02
 KEYS = {"\n": "Enter", "\b": "Backspace", "\t": "Tab"}
 EDITOR = ".editor-group-container.active .monaco-editor"
