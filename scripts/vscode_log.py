@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 _HEAD = re.compile(r"^(\d{4}-\d\d-\d\d [\d:.]+) \[(\w+)\] (.*)$")
-_MESSAGE = re.compile(r"^(Sending|Received) (request|response|notification) '(\S+?)(?: - \((\d+)\))?'")
+_MESSAGE = re.compile(
+    r"^(Sending|Received) (request|response|notification) '(\S+?)(?: - \((\d+)\))?'"
+)
 
 
 @dataclass(slots=True)

@@ -48,9 +48,7 @@ async def browser(executable: str) -> AsyncIterator[Browser]:
         )
 
 
-async def until(
-    true: Callable[[], Awaitable[Any]], what: str, seconds: float = PATIENCE_S
-) -> Any:
+async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = PATIENCE_S) -> Any:
     """Wait for a fact and return it; `what` is said if it does not come."""
     try:
         async with asyncio.timeout(seconds):
@@ -72,7 +70,9 @@ class Window:
     @classmethod
     async def at(cls, browser: Browser, url: str, **page: Any) -> "Window":
         """Open it and wait until the extension has spoken; a server that starts is waited for."""
-        window = cls(await browser.new_page(**({"viewport": {"width": 1200, "height": 760}} | page)))
+        window = cls(
+            await browser.new_page(**({"viewport": {"width": 1200, "height": 760}} | page))
+        )
         await window.page.add_init_script(path=str(FRAMES))
         await until(lambda: _reached(window.page, url), "the server answers")
         await window.page.wait_for_selector(".monaco-workbench .part.statusbar", timeout=60_000)

@@ -23,9 +23,7 @@ def packed() -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def at(
-    packed: None, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Desk]:
+async def at(packed: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     async with desk(tmp_path_factory.mktemp("desk"), SCRIPT) as found:
         yield found
 

@@ -1,7 +1,6 @@
 """What a person sets, rightly or wrongly, and what the status bar and the messages say of it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from desk import Desk, desk
@@ -14,20 +13,22 @@ pytestmark = [pytest.mark.editor, pytest.mark.asyncio(loop_scope="session")]
 GHOST = MEAN.rstrip("\n")[len("def ") :]
 
 
-async def test_settings_of_the_wrong_type_warn_and_change_nothing(at: Desk) -> None:
-    wrong: dict[str, Any] = {"maxTokens": "many", "enabled": 7, "disabledLanguages": 1, "context": {}}
-    await at.set(**wrong)
+async def test_settings_of_the_wrong_type_warn_and_change_nothing(
+    packed: None, tmp_path: Path
+) -> None:
+    wrong = {"maxTokens": "many", "enabled": 7, "disabledLanguages": [1], "context": {}}
+    settings = {f"completiond.{name}": value for name, value in wrong.items()}
+    async with desk(tmp_path, SCRIPT, settings=settings) as at:
 
-    async def told() -> bool:
-        heads = " ".join(complaints(at.log()))
-        return all(f"completiond.{name}" in heads for name in wrong)
+        async def told() -> bool:
+            heads = " ".join(complaints(at.log()))
+            return all(f"completiond.{name}" in heads for name in wrong)
 
-    await until(told, "a warning for each")
-    await at.open("wrongly.py", head("mean"))
-    await at.window.type("def ")
-    await at.window.wait_for_ghost(GHOST)
-    assert await at.window.notifications().count() == 0
-    await at.set(**dict.fromkeys(wrong))
+        await until(told, "a warning for each")
+        await at.open("wrongly.py", head("mean"))
+        await at.window.type("def ")
+        await at.window.wait_for_ghost(GHOST)
+        assert await at.window.notifications().count() == 0
 
 
 async def test_turned_off_for_a_language_and_on_again(at: Desk) -> None:

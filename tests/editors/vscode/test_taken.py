@@ -90,7 +90,12 @@ EXACT = [
         (head("lines") + _text("lines")).replace("\n", "\r\n"),
     ),
     Exact("closed.js", head("brackets"), "show(", head("brackets") + _text("brackets")),
-    Exact("feed.txt", f"a\x0cb\n\x0c\n{head('feed')}", "f", f"a\x0cb\n\x0c\n{head('feed')}feed me now, said it"),
+    Exact(
+        "feed.txt",
+        f"a\x0cb\n\x0c\n{head('feed')}",
+        "f",
+        f"a\x0cb\n\x0c\n{head('feed')}feed me now, said it",
+    ),
     Exact(
         "right.py",
         head("right") + "print(",
