@@ -1,4 +1,4 @@
-"""bench_editor.py: from a key to its ghost text in real VS Code, with the real model; one JSON line.
+"""From a key to its ghost text in real VS Code, with the real model; one JSON line.
 
 A key that a suggestion follows is timed from its event to the frame that shows a new suggestion, by
 the page's own clock. The bridge's and the daemon's share of it comes from the extension's log and

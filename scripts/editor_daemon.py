@@ -97,7 +97,7 @@ class EditorDaemon:
         return now
 
     def bridge(self, *arguments: str) -> Path:
-        """A program that runs the language server against this daemon, as an editor would start it."""
+        """A program that an editor starts as its language server; it uses this daemon."""
         program = self.folder / "completiond-lsp"
         words = [sys.executable, "-m", "completiond_lsp.server", "--endpoint", self.endpoint]
         command = shlex.join(words)

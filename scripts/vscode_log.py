@@ -1,4 +1,4 @@
-"""What the extension's log says of LSP: requests, replies, notifications, errors. Reads text only."""
+"""What the extension's log says of LSP: requests, replies, errors. Reads text only."""
 
 import json
 import re

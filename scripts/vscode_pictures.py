@@ -1,7 +1,7 @@
 """vscode_pictures.py: the pictures of the documents, taken of real VS Code with the real model.
 
 docs/pictures/vscode.png shows one suggestion; docs/pictures/vscode.gif a person who types. Needs
-scripts/get_code_server, scripts/vsix and a pulled model. The suggestions are whatever the model says.
+scripts/get_code_server, scripts/vsix and a pulled model. What is suggested is what the model says.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Film:
             if time.monotonic() >= end:
                 return
 
-    async def type(self, text: str, per_second: float = 7.0) -> None:
+    async def type(self, text: str, per_second: float = 5.0) -> None:
         for letter in text:
             await self._window.type(letter)
             await self.roll(1 / per_second)
@@ -93,7 +93,8 @@ async def take(folder: Path, model: str) -> None:
     daemon = EditorDaemon(folder / "d", None, model)
     ours = {"completiond.command": str(daemon.bridge()), "completiond.startDaemon": False}
     server = VsCodeServer(folder / "code", LOOK | ours, daemon.environment)
-    (server.workspace / "figures.py").write_text(STILL)
+    for name in ("figures.py", "numbers.py"):
+        (server.workspace / name).write_text(STILL)
     server.install()
     executable = chromium()
     assert executable is not None, "a Chromium is on the PATH"
@@ -107,6 +108,7 @@ async def take(folder: Path, model: str) -> None:
             await window.wait_for_status("runs|ready")
             await prepare(window)
             await still(window)
+            await window.open(server.workspace / "numbers.py")
             await film(window)
     finally:
         server.stop()
@@ -131,19 +133,27 @@ async def still(window: Window) -> None:
 
 
 async def film(window: Window) -> None:
-    """On from there: the rest is taken, lines are typed, words are taken one by one."""
+    """A function is begun; what is suggested is typed through, taken, or taken by words."""
     camera = Film(window)
-    await camera.roll(1.0)
+    await camera.roll(0.8)
+    await camera.type("def variance(values")
+    await camera.roll(0.8)
+    await window.press("End")
+    await camera.type(":\n")
+    await camera.roll(1.2)
     await window.press("Tab")
     await camera.roll(1.0)
-    await camera.type("\n\n\bdef spread(values):\n")
-    await camera.type("return ")
+    await camera.type("\n\n\bdef spread(values")
+    await window.press("End")
+    await camera.type(":\nreturn max")
     await camera.roll(1.2)
     for _ in range(2):
         await window.press("Control+ArrowRight")
         await camera.roll(0.7)
     await window.press("Tab")
-    await camera.roll(1.0)
+    await camera.roll(0.6)
+    await window.press("Escape")
+    await camera.roll(0.6)
     camera.save(PICTURES / "vscode.gif")
 
 

@@ -48,5 +48,7 @@ def test_every_command_of_the_manifest_is_registered_and_the_other_way_round() -
     registered = set(re.findall(r"^    '(completiond\.\w+)':", table, re.MULTILINE))
     assert said == registered | {"completiond.showMenu"}
     assert "MENU = 'completiond.showMenu'" in sources
+    servers = set(re.findall(r"^  \w+: '(completiond\.\w+)',", sources, re.MULTILINE))
+    assert len(servers) == 3 and not servers & said, "the client registers the server's own"
     keys = {key["command"] for key in MANIFEST["contributes"]["keybindings"]}
     assert keys <= said

@@ -6,11 +6,7 @@ import {
   env,
   type ExtensionContext,
   type LogOutputChannel,
-  ProcessExecution,
   type QuickPickItem,
-  Task,
-  tasks,
-  TaskScope,
   Uri,
   window,
   workspace,
@@ -18,7 +14,6 @@ import {
 
 import type { Ghost } from './ghost';
 import { serverCommand } from './protocol';
-import { findCommand } from './server';
 import type { Session } from './session';
 import * as settings from './settings';
 import { MENU } from './status';
@@ -34,7 +29,7 @@ export function registerCommands(window_: Window): Disposable[] {
     'completiond.turnOn': turnOn,
     'completiond.turnOffHere': turnOffHere,
     'completiond.restartServer': () => session.restart(),
-    'completiond.pullModel': () => pullModel(session),
+    'completiond.fetchModel': () => fetchModel(session),
     'completiond.openDashboard': () => openDashboard(session),
     'completiond.showWhy': () => showWhy(session, output),
     'completiond.showOutput': () => output.show(),
@@ -67,18 +62,12 @@ async function turnOffHere(): Promise<void> {
   await chosen?.run();
 }
 
-/** In a terminal, where the person sees how far it is; then the daemon is tried again. */
-async function pullModel(session: Session): Promise<void> {
+/** The server fetches it and shows how far it is; then it looks for a daemon again. */
+async function fetchModel(session: Session): Promise<void> {
   const model = workspace.getConfiguration(settings.SECTION).get<unknown>('model');
   const name = typeof model === 'string' && model ? [model] : [];
-  const pull = new ProcessExecution(findCommand(session.server), ['models', 'pull', ...name]);
-  const task = new Task({ type: 'completiond' }, TaskScope.Workspace, 'pull the model', 'completiond', pull);
-  const execution = await tasks.executeTask(task);
-  const ended = tasks.onDidEndTaskProcess((end) => {
-    if (end.execution !== execution) return;
-    ended.dispose();
-    if (end.exitCode === 0) void ask(session, serverCommand.restart);
-  });
+  const answer = await ask(session, serverCommand.pull, ...name);
+  if (answer?.text) await window.showInformationMessage(answer.text);
 }
 
 async function openDashboard(session: Session): Promise<void> {
@@ -125,7 +114,7 @@ async function showMenu(): Promise<void> {
       : { label: '$(check) Turn on', command: 'completiond.turnOn' },
     { label: '$(question) Why is nothing shown?', command: 'completiond.showWhy' },
     { label: '$(dashboard) Open the dashboard', command: 'completiond.openDashboard' },
-    { label: '$(cloud-download) Pull the model', command: 'completiond.pullModel' },
+    { label: '$(cloud-download) Pull the model', command: 'completiond.fetchModel' },
     { label: '$(debug-restart) Restart', command: 'completiond.restartServer' },
     { label: '$(gear) Settings', command: 'completiond.openSettings' },
     { label: '$(output) Output', command: 'completiond.showOutput' },

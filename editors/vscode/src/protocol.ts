@@ -42,5 +42,5 @@ export const didFocus = new NotificationType<{ textDocument?: { uri: string } }>
 export const serverCommand = {
   why: 'completiond.why',
   dashboard: 'completiond.dashboard',
-  restart: 'completiond.restart',
+  pull: 'completiond.pullModel',
 } as const;

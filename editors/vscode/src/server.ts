@@ -2,7 +2,7 @@
 
 import { accessSync, constants, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, dirname, isAbsolute, join, sep } from 'node:path';
+import { delimiter, isAbsolute, join, sep } from 'node:path';
 
 export const SERVER = 'completiond-lsp';
 
@@ -24,12 +24,6 @@ export function findServer(setting: string, path = process.env.PATH ?? ''): stri
   throw new NotFound(
     `The setting completiond.command names no program: ${setting}. Correct it, or leave it empty.`,
   );
-}
-
-/** The command line `completiond` of the same installation, else what the PATH says. */
-export function findCommand(server: string): string {
-  const beside = join(dirname(server), 'completiond');
-  return isProgram(beside) ? beside : 'completiond';
 }
 
 function byName(name: string, path: string): string {

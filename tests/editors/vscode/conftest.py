@@ -2,16 +2,12 @@
 
 import subprocess
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from desk import Desk, desk
 from scripted_text import SCRIPT
-
-pytest.importorskip("playwright", reason="playwright is not installed: pip install '.[dev]'")
-
-from desk import Desk, desk  # noqa: E402
-from vscode_server import ROOT, chromium, program  # noqa: E402
+from vscode_server import ROOT, chromium, program
 
 
 @pytest.fixture(scope="session")

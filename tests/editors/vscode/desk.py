@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from editor_daemon import EditorDaemon
-from playwright.async_api import Browser
 from other_files import pack
+from playwright.async_api import Browser
 from scripted_text import head
 from vscode_log import Entry, entries
 from vscode_server import VsCodeServer, chromium

@@ -1,4 +1,4 @@
-"""A second extension for the tests: files of the scheme memfs, as extensions for servers have them."""
+"""A second extension for the tests: files of the scheme memfs, as those for far machines have."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""What is in the file after a suggestion was taken, whole or in part: exact to the byte, one undo."""
+"""What is in the file after a suggestion was taken, whole or in part: exact, and one undo."""
 
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ async def test_escape_hides_the_suggestion_and_says_so(at: Desk) -> None:
 
 
 class Exact(NamedTuple):
-    """A file up to the cursor, what is typed, what stands behind the cursor, and what comes of it."""
+    """A file up to the cursor and behind it, what is typed, and what comes of it."""
 
     file: str
     before: str
