@@ -65,6 +65,14 @@ class Film:
             if time.monotonic() >= end:
                 return
 
+    async def take(self, *keys: str) -> None:
+        """Once a suggestion is there, look at it and press these keys, one by one."""
+        while not await self._window.shown():
+            await self.roll(0)
+        for key in keys:
+            await self.roll(0.9)
+            await self._window.press(key)
+
     async def type(self, text: str, per_second: float = 5.0) -> None:
         for letter in text:
             await self._window.type(letter)
@@ -137,23 +145,18 @@ async def film(window: Window) -> None:
     camera = Film(window)
     await camera.roll(0.8)
     await camera.type("def variance(values")
-    await camera.roll(0.8)
     await window.press("End")
     await camera.type(":\n")
-    await camera.roll(1.2)
-    await window.press("Tab")
-    await camera.roll(1.0)
-    await camera.type("\n\n\bdef spread(values")
+    await camera.take("Tab")
+    await camera.roll(0.8)
+    await window.press("Escape")
+    await camera.type("\n\n\b\bdef spread(values")
     await window.press("End")
     await camera.type(":\nreturn max")
-    await camera.roll(1.2)
-    for _ in range(2):
-        await window.press("Control+ArrowRight")
-        await camera.roll(0.7)
-    await window.press("Tab")
-    await camera.roll(0.6)
+    await camera.take("Control+ArrowRight", "Control+ArrowRight", "Tab")
+    await camera.roll(0.4)
     await window.press("Escape")
-    await camera.roll(0.6)
+    await camera.roll(0.4)
     camera.save(PICTURES / "vscode.gif")
 
 
