@@ -123,12 +123,12 @@ class Window:
         return str(await until(drawn, f"the ghost text {text!r}"))
 
     async def wait_for_line(self, text: str) -> None:
-        """Until this stands on the cursor's line."""
+        """Until this stands on the cursor's line; how wide its blanks are drawn is left open."""
 
         async def there() -> bool:
             await self.now()
             frames = await self.frames()
-            return bool(frames) and frames[-1].line == text
+            return bool(frames) and frames[-1].line.split() == text.split()
 
         await until(there, f"the line {text!r}")
 
