@@ -1,12 +1,15 @@
 """Which editors are here. One that is not is skipped with the way to install it."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from world import World, editors
 
 NVIMS = ("nvim-0.11", "nvim-latest")
+collect_ignore = [] if find_spec("playwright") else ["vscode"]
+"""What drives VS Code; without it the tests there are not collected."""
 
 
 @pytest.fixture(params=NVIMS)
