@@ -71,16 +71,6 @@ def test_an_unknown_template_name_is_refused_with_the_known_ones() -> None:
         choose(ByteTokenizer(), "qwen")
 
 
-def test_the_suffix_first_order_is_taken_by_name_only() -> None:
-    assert {name for name, template in BY_NAME.items() if template.order == "spm"} == {
-        "starcoder-spm",
-        "starcoder2-spm",
-        "codellama-spm",
-    }
-    template = choose(ByteTokenizer(), "starcoder2-spm")
-    assert template and template.order == "spm"
-
-
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
