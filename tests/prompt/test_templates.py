@@ -5,7 +5,6 @@ from vocabularies import FAMILY_OF, NAMES, real
 
 from completiond.errors import ModelUnsupported
 from completiond.prompt.templates import (
-    BY_NAME,
     FAMILIES,
     KNOWN_FILL,
     choose,
