@@ -246,7 +246,7 @@ _CHOICES = {
     ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
     ("engine", "isa"): {"auto", "vnni", "avx512", "avx2"},
     ("engine", "policy"): {"auto", "simple", "fixed"},
-    ("completion", "layout"): {"line", "long", "cursor"},
+    ("completion", "layout"): {"line", "long", "cursor", "suffix_first"},
 }
 LEAST_TOKEN = 16
 _DRAFTERS = {"recycled", "suffix", "lookup", "small_model", "lookahead", "early_exit"}

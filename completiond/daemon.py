@@ -163,7 +163,7 @@ class Daemon:
             gone = replies.nothing(old, "superseded")
             self._reply(old, gone)
         if request.chunks and self._flights is not None:
-            self._flights.read(ticket)
+            self._flights.sources.chunks(client, request.chunks)
         task = self._tasks[ticket] = asyncio.create_task(self._run(ticket))
         task.add_done_callback(lambda task: self._finished(ticket, task))
 
@@ -290,7 +290,9 @@ class Daemon:
 
     def _ready(self, model: str) -> Flights:
         if model not in ("", self.model, self._config.model.name):
-            raise UnknownModel(f"This daemon serves {self.model}, not {model}; start another one.")
+            raise UnknownModel(
+                f"This daemon serves {self.model}, not {model!r:.80}; start another one."
+            )
         if self._flights is None:
             raise EngineLoading("The model is being loaded; ask again in a moment.")
         return self._flights

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from completiond import brackets
 from completiond.config import Config
-from completiond.core import CancelReason, Outcome, Snapshot, text_hash
+from completiond.core import CancelReason, Outcome, Snapshot
 from completiond.engine.desk import Engine, Start
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
@@ -26,6 +26,7 @@ from completiond.prompt.builder import Built, PromptBuilder
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
 from completiond.reuse import Answered, Answers, made_at, remainder
 from completiond.sessions import Buffer, Ticket
+from completiond.sources import Sources
 from completiond.work import Answer, Work, key_of, settings_of
 
 UNFINISHED = ("superseded", "abandoned", "timeout")
@@ -92,6 +93,7 @@ class Flights:
         watcher: Watcher | None = None,
     ) -> None:
         self._engine = engine
+        self.sources = Sources(engine)
         self._prompts = prompts
         self._on_taken = on_taken
         self._counts = counts
@@ -188,12 +190,6 @@ class Flights:
         flight.left = True
         self._engine.cancel(flight.run, reason, grace_s)
 
-    def read(self, ticket: Ticket) -> None:
-        """What a request brings of other files and is kept: drafts for its client come from it."""
-        for chunk in ticket.request.chunks:
-            if chunk.hash == text_hash(chunk.text):
-                self._engine.read(ticket.client.hex(), chunk.path or chunk.hash, chunk.text)
-
     def forget_client(self, client: bytes) -> None:
         self._engine.forget(client.hex())
 
@@ -281,6 +277,7 @@ class Flights:
             scored=ticket.request.n > 1,
         )
         run = self._engine.submit(job)
+        self.sources.around(ticket, work.buffer, built)
         key, answers = key_of(work, candidate), work.buffer.answers
         flight = Flight(run, ticket.snapshot, built, key, answers, work.continued.origin)
         run.when_over(lambda outcome: self._remember(flight, outcome))

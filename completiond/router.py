@@ -16,8 +16,9 @@ from completiond.keys import ServerKeys
 from completiond.protocol.messages import MAX_FRAME
 
 ZAP_DOMAIN = "completiond"
-UNREAD_IN = 64
-"""Messages of one connection that may wait for us; after that the client has to wait."""
+UNREAD_IN = 16
+"""Messages of one connection that may wait for us, 64 MB of the largest; after that the client has
+to wait."""
 UNREAD_OUT = 512
 """Messages that may wait for one client; then it loses what follows."""
 HANDSHAKE_MS = 5_000

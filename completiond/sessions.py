@@ -7,7 +7,7 @@ run on its way.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from completiond.core import Snapshot, text_hash
@@ -23,6 +23,9 @@ MAX_FINISHED = 256
 """Ids of one client that are remembered as finished."""
 MAX_CHUNK_BYTES = 4 << 20
 """Text of other files that is kept for one client, bytes of UTF-8."""
+MAX_WAITING_TEXT = 8 << 20
+"""Characters of chunks that the waiting requests of one client may hold on to; a request over it is
+answered without any, and told so."""
 MAX_ANSWER_BYTES = 8 << 20
 """Earlier answers that are kept for one client; those of the longest idle buffers go first."""
 MAX_REMEMBERED = 64 << 20
@@ -69,12 +72,14 @@ class Buffer(Generic[F]):
     """One document of one client: the request that waits, the latest run, the earlier answers.
 
     `ahead` is a run that nobody asked for yet: what follows if the text that is shown is accepted.
+    `read` is the window that drafts were last taken from.
     """
 
     ticket: Ticket | None = None
     flight: F | None = None
     ahead: F | None = None
     shown: Shown | None = None
+    read: Snapshot | None = None
     answers: Answers = field(default_factory=Answers)
 
 
@@ -124,6 +129,16 @@ class _Client(Generic[F]):
     counted: int = 0
     """Bytes when it was weighed last; what it has grown by since is one answer at most."""
 
+    def context(self, wanted: Iterable[str]) -> tuple[list[m.Chunk], list[str]]:
+        """What the store has of `wanted`; nothing while too much text waits already, which stays
+        although the store may have dropped it."""
+        found, unknown = self.chunks.get(wanted)
+        waiting = {c.hash: len(c.text) for t in self.waiting.values() for c in t.chunks}
+        waiting |= {c.hash: len(c.text) for c in found}
+        if found and sum(waiting.values()) > MAX_WAITING_TEXT:
+            return [], [*(chunk.hash for chunk in found), *unknown]
+        return found, unknown
+
     def weigh(self) -> int:
         """Forget what is over its own bound; how much it has grown since the last time."""
         answers = sum(buffer.answers.bytes for buffer in self.buffers.values())
@@ -169,7 +184,8 @@ class Sessions(Generic[F]):
         self._check_room(state, leaving=old is not None)
         for chunk in request.chunks:
             state.chunks.add(chunk)
-        chunks, unknown = state.chunks.get(request.context)
+        chunks, unknown = state.context(request.context)
+        request = replace(request, chunks=[])  # what is kept of them is in the store
         ticket = Ticket(client, request, _snapshot(request), now_ns, chunks, unknown)
         if old is not None:
             self.settle(old)

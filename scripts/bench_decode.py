@@ -1,12 +1,13 @@
 """bench.py decode: plain decoding, and with drafts of each source, against its peers, in turns.
 
-Times are tokens a second behind the first token, medians with their quartiles; tokens per pass are
-counts: what was emitted over the passes that emitted something.
+Times are tokens a second behind the first pass, medians with their quartiles; tokens per pass are
+counts: what was emitted over the passes that emitted something, the prompt's last one counted.
 """
 
+import json
 import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from bench_models import add_options, library, ours, spread
 from bench_process import resident_mb
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-OURS = "plain,recycled,lookup,suffix,auto"
+OURS = "plain,lookup,suffix,auto"
+POLICIES = "auto@fixed2,auto@fixed4,auto@fixed7,auto@fixed15,auto@fixed31,auto@simple"
 
 
-class Ran(NamedTuple):
+class Made(NamedTuple):
     """One answer: its ids, tokens a second behind the first, passes, accepted and drafted."""
 
     ids: list[int]
@@ -28,55 +30,92 @@ class Ran(NamedTuple):
     drafted: int = 0
 
 
-Run = Callable[[Any], Ran]
+Run = Callable[[Any], Made]
+Found = Mapping[str, Sequence[Made]]
 
 
 def add_decode(commands: Any) -> None:
-    parser = commands.add_parser("decode", help="tokens a second against transformers' generate")
+    parser = commands.add_parser("decode", help="tokens a second, drafts and peers side by side")
     add_options(parser)
-    parser.add_argument("--set", default="own", help="commit, edit, a file of infill items, or own")
+    parser.add_argument(
+        "--set", default="own", help="own, commit, edit, heif, safim or a file of infill items"
+    )
     parser.add_argument("--prompts", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=64, help="generated per prompt")
-    parser.add_argument("--ours", default=OURS, help="settings of --speculation, by /; or names")
-    parser.add_argument("--policy", default="auto", help="auto, simple or fixed")
+    parser.add_argument(
+        "--ours",
+        default=OURS,
+        help="plain, or settings of --speculation, joined by + and each with @POLICY or without: "
+        "auto@fixed7, suffix+lookup@simple",
+    )
+    parser.add_argument("--policies", action="store_true", help=f"also {POLICIES}")
     parser.add_argument("--draft-tokens", type=int, default=31)
     parser.add_argument("--hf", default="plain", help="of plain,lookup,assisted; empty: none")
     parser.add_argument("--draft", default="", help="small model for ours and for hf assisted")
+    parser.add_argument("--llama-bin", type=Path, help="folder with llama-server")
+    parser.add_argument("--gguf", type=Path, help="the same model for it (`bench.py gguf`)")
+    parser.add_argument("--draft-gguf", type=Path, help="the small model for it")
+    parser.add_argument("--llama", default="", help="of its settings (default: all)")
+    parser.add_argument("--record", type=Path, help="keep the first side's answers in this file")
     parser.set_defaults(run=decode, name="decode")
 
 
 def decode(arguments: Any) -> dict[str, Any]:
+    import bench_decode_sides as sides
+    from bench_decode_llama import llama_runs
+
     core, files, ready_s = ours(arguments)
     items = _items(arguments)
-    runs: dict[str, Run] = {}
-    for name in arguments.ours.split("/" if "/" in arguments.ours else ","):
-        runs[f"ours_{name}"] = Ours(core, name, arguments)
+    names = f"{arguments.ours},{POLICIES}" if arguments.policies else arguments.ours
+    runs: dict[str, Run] = {f"ours_{n}": sides.Ours(core, n, arguments) for n in names.split(",")}
     if arguments.hf:
         peer = library(files)
         for kind in arguments.hf.split(","):
-            runs[f"hf_{kind}"] = _run_library(peer, kind, arguments)
-    found: dict[str, list[Ran]] = {name: [] for name in runs}
-    for item in items:
-        for name, run in runs.items():
-            found[name].append(run(item))
+            runs[f"hf_{kind}"] = sides.library_run(peer, kind, arguments)
+    with ExitStack() as open_servers:
+        if arguments.llama_bin:
+            runs |= llama_runs(arguments, open_servers)
+        found = in_turns(runs, items)
+    if arguments.record:
+        _record(arguments.record, items, next(iter(found.values())))
     for name, made in found.items():
-        print(f"{name:>20}  {spread([r.rate for r in made])} tokens/s  {per_pass(made)} a pass")
+        print(f"{name:>24}  {spread([r.rate for r in made])} tokens/s  {per_pass(made)} a pass")
     return figures(found) | {
         "model": arguments.model,
+        "set": arguments.set,
+        "items": len(items),
         "ready_s": round(ready_s, 2),
         "rss_mb": resident_mb(),
     }
 
 
-def per_pass(made: list[Ran]) -> float:
-    return round(sum(len(r.ids) for r in made) / sum(r.passes for r in made), 3)
+def in_turns(runs: Mapping[str, Run], items: Sequence[Any]) -> dict[str, list[Made]]:
+    """Every item by every side, forwards and backwards, so that a slow minute hits all alike."""
+    found: dict[str, list[Made]] = {name: [] for name in runs}
+    for number, item in enumerate(items):
+        order = list(runs.items())
+        for name, run in order if number % 2 == 0 else reversed(order):
+            found[name].append(run(item))
+    return found
 
 
-def figures(found: dict[str, list[Ran]]) -> dict[str, Any]:
-    """What is reported of the answers of each run, by its name."""
-    medians = {n: round(statistics.median(r.rate for r in made), 1) for n, made in found.items()}
-    plain = found.get("ours_plain", [])
-    mine = {name[5:]: made for name, made in found.items() if name.startswith("ours_")}
+def _record(file: Path, items: Sequence[Any], made: Sequence[Made]) -> None:
+    """For `simulate --answers`: the items must be the whole set, or the numbers are others."""
+    pairs = enumerate(zip(items, made, strict=True))
+    lines = [
+        json.dumps({"n": number, "prompt": len(item.context.ids), "ids": one.ids})
+        for number, (item, one) in pairs
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def per_pass(made: Sequence[Made]) -> float:
+    return round(sum(len(r.ids) for r in made) / max(1, sum(r.passes for r in made)), 3)
+
+
+def figures(found: Found) -> dict[str, Any]:
+    """What is reported of the answers of each side, by its name."""
+    plain, mine = found.get("ours_plain", []), _of(found, "ours_")
     parts = [
         {"run": name, "item": number, "at": _first_difference(one.ids, other.ids)}
         for name, made in mine.items()
@@ -84,11 +123,14 @@ def figures(found: dict[str, list[Ran]]) -> dict[str, Any]:
         if one.ids != other.ids
     ]
     return {
-        "decode_tok_s": {k[5:]: v for k, v in medians.items() if k.startswith("ours_")},
-        "hf": {"decode_tok_s": {k[3:]: v for k, v in medians.items() if k.startswith("hf_")}},
-        "plain_vs_hf_plain": _ratio(plain, found.get("hf_plain", [])),
+        "decode_tok_s": _medians(mine),
+        "hf": {"decode_tok_s": _medians(_of(found, "hf_"))},
+        "llamacpp": {"decode_tok_s": _medians(_of(found, "llama_"))},
         "tokens_per_pass": {name.removeprefix("ours_"): per_pass(m) for name, m in found.items()},
-        "speedup_vs_plain": {name: _ratio(made, plain) for name, made in mine.items()},
+        "speedup_vs_plain": {name: speed(made, plain) for name, made in mine.items()},
+        "speedup_by_item": {name: _ratio(made, plain) for name, made in mine.items()},
+        "plain_vs_hf_plain": _ratio(plain, found.get("hf_plain", [])),
+        **_against(found),
         "accepted": {
             name: [sum(r.accepted for r in made), sum(r.drafted for r in made)]
             for name, made in mine.items()
@@ -98,115 +140,46 @@ def figures(found: dict[str, list[Ran]]) -> dict[str, Any]:
     }
 
 
-def _ratio(ours: list[Ran], theirs: list[Ran]) -> float | None:
+def _against(found: Found) -> dict[str, Any]:
+    """`auto` against the best of each peer and of the fixed lengths, all items together."""
+    auto = found.get("ours_auto", [])
+    groups = {
+        "auto_vs_best_fixed": _of(found, "ours_auto@fixed") | _of(found, "ours_plain"),
+        "auto_vs_simple": _of(found, "ours_auto@simple"),
+        "auto_vs_best_hf": _of(found, "hf_"),
+        "auto_vs_best_llamacpp": _of(found, "llama_"),
+    }
+    ratios = {
+        what: [speed(auto, made) for made in peers.values()] for what, peers in groups.items()
+    }
+    known = {what: [r for r in some if r is not None] for what, some in ratios.items()}
+    return {what: min(some) if some else None for what, some in known.items()}
+
+
+def _of(found: Found, side: str) -> dict[str, Sequence[Made]]:
+    return {n.removeprefix(side): made for n, made in found.items() if n.startswith(side)}
+
+
+def _medians(found: Found) -> dict[str, float]:
+    return {n: round(statistics.median(r.rate for r in made), 1) for n, made in found.items()}
+
+
+def speed(one: Sequence[Made], other: Sequence[Made]) -> float | None:
+    """How many times as fast, all items together and each with as many tokens."""
+    if not one or not other or not all(r.rate for r in (*one, *other)):
+        return None
+    return round(sum(1 / r.rate for r in other) / sum(1 / r.rate for r in one), 3)
+
+
+def _ratio(one: Sequence[Made], other: Sequence[Made]) -> float | None:
     """The median over items of one's rate over the other's."""
-    ratios = [a.rate / b.rate for a, b in zip(ours, theirs, strict=False)]
+    ratios = [a.rate / b.rate for a, b in zip(one, other, strict=False) if b.rate]
     return round(statistics.median(ratios), 2) if ratios else None
 
 
-def _first_difference(one: list[int], other: list[int]) -> int:
+def _first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-class Never:
-    def step(self, ids: Any) -> None:
-        return None
-
-
-class Ours:
-    """Our engine with the drafters of one setting, which know nothing of the items before.
-
-    A prompt is computed once for all settings: its time does not count.
-    """
-
-    def __init__(self, core: Any, name: str, arguments: Any) -> None:
-        from completiond.engine import speculation
-
-        self._core, self._tokens = core, arguments.tokens
-        self._names = () if name == "plain" else speculation.wanted(name)
-        width = arguments.draft_tokens
-        self._policy = speculation.policy_of(arguments.policy, core._costs, width)
-        self._width, self._small = width, None
-        if "small_model" in self._names and arguments.draft:
-            self._small = _small(arguments)
-
-    def __call__(self, item: Any) -> Ran:
-        from completiond.core import CancelToken, Prompt
-        from completiond.drafters.suffix import Suffix
-        from completiond.engine import speculation
-        from completiond.engine.decode import Decoding
-        from completiond.engine.job import Done, Job, Progress, Rules
-
-        core, context = self._core, item.context
-        suffix = Suffix(item.speller)
-        for number, ids in enumerate(item.files):
-            suffix.feed("bench", str(number), ids)
-        runner = core.decoding.runner
-        drafters = speculation.drafters(
-            self._names, runner, core.cache, suffix=suffix, small=self._small
-        )
-        core.decoding = Decoding(runner, drafters, self._width, self._policy)
-        prompt = Prompt(tuple(context.ids), tuple(context.segments), context.healed)
-        job = Job(1, "bench", "bench", prompt, self._tokens, stop={"stop_ids": context.stop_ids})
-        core.admit(job, Rules(Never(), context.mask), CancelToken())
-        seen: list[tuple[float, int]] = []
-        while core.busy:
-            events = core.step()
-            now = time.perf_counter()
-            seen += [(now, len(e.ids)) for e in events if isinstance(e, Progress)]
-            done = [e.outcome for e in events if isinstance(e, Done)]
-        rate = sum(count for _, count in seen[1:]) / max(1e-9, seen[-1][0] - seen[0][0])
-        kept, tried = sum(done[0].accepted.values()), sum(done[0].drafted.values())
-        return Ran(list(done[0].ids), rate, len(seen), kept, tried)
-
-
-def _small(arguments: Any) -> Any:
-    from completiond.drafters.small_model import SmallModel
-    from completiond.model import store
-    from completiond.model.loader import choose_device, load_runner
-
-    files = store.resolve(arguments.draft)
-    runner = load_runner(
-        files.directory, files.vocab_size, choose_device("auto"), kernel=arguments.kernel, graphs=0
-    )
-    return SmallModel(runner, 128 << 20)
-
-
-def _run_library(library: Any, kind: str, arguments: Any) -> Run:
-    import torch
-
-    more: dict[str, Any] = {}
-    if kind == "lookup":
-        more["prompt_lookup_num_tokens"] = 7
-    if kind == "assisted":
-        from completiond.model import store
-
-        more["assistant_model"] = library(store.resolve(arguments.draft))
-
-    def run(item: Any) -> Ran:
-        ids, tokens = torch.tensor([list(item.context.ids)]), arguments.tokens
-        seen: list[tuple[float, int]] = []
-
-        def watch(ids: Any, scores: Any, **_: Any) -> Any:
-            seen.append((time.perf_counter(), ids.shape[1]))
-            return torch.zeros(len(ids), dtype=torch.bool)
-
-        with torch.inference_mode():
-            made = library.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                do_sample=False,
-                min_new_tokens=tokens,
-                max_new_tokens=tokens,
-                pad_token_id=0,
-                stopping_criteria=[watch],
-                **more,
-            )
-        (first, before), (last, after) = seen[0], seen[-1]
-        return Ran(made[0, ids.shape[1] :].tolist(), (after - before) / (last - first), len(seen))
-
-    return run
 
 
 def _items(arguments: Any) -> list[Any]:

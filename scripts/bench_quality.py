@@ -126,8 +126,6 @@ def prompt_of(item: infill_items.Item, tokenizer: Any) -> list[int]:
     before = tokenizer.encode(item.prefix)[-MOST // 2 :]
     after = tokenizer.encode(item.suffix)[: MOST // 4]
     parts = [[prefix, *before], [suffix, *after], [middle]]
-    if template.order == "spm":
-        parts = [parts[1], parts[2], parts[0][1:]]
     return [token for part in parts for token in part] + list(tokenizer.encode(item.middle))
 
 

@@ -18,13 +18,8 @@ LINE_TOKENS, BLOCK_TOKENS = 64, 192
 """An answer's tokens; 64 is what the product decodes where nobody says otherwise."""
 
 LAYOUTS = {
-    f"{name}{'+healing' if healing else ''}": Manner(layout, healing, suffix_first)
-    for name, layout, suffix_first in (
-        ("cursor", "cursor", False),
-        ("line", "line", False),
-        ("long", "long", False),
-        ("suffix-first", "line", True),
-    )
+    f"{layout}{'+healing' if healing else ''}": Manner(layout, healing)
+    for layout in ("cursor", "line", "long", "suffix_first")
     for healing in (False, True)
 }
 """Every layout with and without healing, by name."""

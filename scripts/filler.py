@@ -18,7 +18,6 @@ class Manner(NamedTuple):
 
     layout: str = ""
     healing: bool | None = None
-    suffix_first: bool = False
 
 
 PRODUCT = Manner()
@@ -70,8 +69,6 @@ class Filler:
 
         template = templates.choose(self.tokenizer)
         completion = self._settings.completion
-        if manner.suffix_first and template is not None:
-            template = replace(template, order="spm")
         if manner.layout:
             completion = replace(completion, layout=manner.layout)
         return PromptBuilder(

@@ -5,7 +5,7 @@ replay.py                      real time through a real bridge; with --peer also
                                with llama-server, or transformers' generate, one after the other
 replay.py --closed             the next key is sent when the answer is there: what a key costs
 replay.py --virtual            the same in virtual time: counts, on any machine, without the model
-replay.py --layouts cursor,line,long      tokens that a key prefills, by layout of the prompt
+replay.py --layouts cursor,long       tokens that a key prefills, by layout of the prompt
 replay.py --typists 16 --engine scripted  many people at one daemon, with their memory over time
 replay.py check --keys 500     reused answers against the same computed from nothing
 

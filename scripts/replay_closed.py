@@ -27,6 +27,8 @@ class Cost:
     prefilled: int
     computed: bool
     """Whether this side's memory, the client's or the daemon's, could not have answered it."""
+    local: bool
+    """Whether the client's memory answered it."""
     empty: bool
 
 
@@ -34,26 +36,35 @@ Row = dict[str, Cost]
 
 
 def closed(traces: Sequence[Trace], sides: Sequence[Side], most: int) -> dict[str, Any]:
-    """`most` typed keys of each trace (0: all). What counts: keys that no side's memory knew."""
+    """`most` typed keys of each trace (0: all). What counts: keys that no client's memory knew and
+    that every side has an answer to; beside them those that no server's memory knew either."""
     rows, bound = asyncio.run(_closed(traces, sides, most))
     first, *peers = [side.name for side in sides]
-    ran = [row for row in rows if all(cost.computed for cost in row.values())]
+    asked = [row for row in rows if not any(cost.local or cost.empty for cost in row.values())]
+    ran = [row for row in asked if all(cost.computed for cost in row.values())]
     columns = {
         f"{name}{what}": _costs([row[name] for row in chosen])
         for name in [first, *peers]
-        for what, chosen in (("", ran), (" all", rows))
+        for what, chosen in (("", asked), (" computed", ran), (" all", rows))
     }
     print(table(columns))
     own = columns[first]
     ratios = {
-        peer: {n: ratio(own[n], columns[peer][n]) for n in ("p50_ms", "p95_ms")} for peer in peers
+        f"{peer}{what}": {
+            n: ratio(columns[f"{first}{what}"][n], columns[f"{peer}{what}"][n])
+            for n in ("p50_ms", "p95_ms")
+        }
+        for peer in peers
+        for what in ("", " computed")
     }
-    print(f"ours / theirs on keys that no memory knew: {ratios}")
+    print(f"ours / theirs on keys that no client's memory knew: {ratios}")
     return own | {
         "side": first,
+        "computed": columns[f"{first} computed"],
         "all_keys": columns[f"{first} all"],
         "no_pass_bound": bound["no_pass_bound"],
-        "peers": {peer: columns[peer] | {"ours_against_it": ratios[peer]} for peer in peers},
+        "peers": {peer: columns[peer] for peer in peers},
+        "ours_against_peers": ratios,
     }
 
 
@@ -118,7 +129,8 @@ async def _cost(seat: Seat, new: Any) -> Cost:
     seat.screen.show(found if found and found.text else None, now)
     computed = found is None or not found.free
     prefilled = found.prefilled if found else 0
-    return Cost((now - started) * 1000, prefilled, computed, not (found and found.text))
+    local = found is not None and found.local
+    return Cost((now - started) * 1000, prefilled, computed, local, not (found and found.text))
 
 
 # -- layouts --------------------------------------------------------------------------------------

@@ -87,6 +87,18 @@ class Server(NamedTuple):
             int(timings.get("predicted_n", 0)),
         )
 
+    def complete(self, ids: Sequence[int], tokens: int) -> dict[str, Any]:
+        """Greedy, behind these very ids, as many tokens as are asked for whatever they say."""
+        request = {
+            "prompt": list(ids),
+            "n_predict": tokens,
+            "temperature": 0.0,
+            "ignore_eos": True,
+            "cache_prompt": True,
+            "return_tokens": True,
+        }
+        return self._post("/completion", request)
+
     def ready(self) -> bool:
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)

@@ -30,6 +30,11 @@ class Suggestion(NamedTuple):
         """Whether no pass was run for it."""
         return self.origin != "pass"
 
+    @property
+    def local(self) -> bool:
+        """Whether the client answered by itself."""
+        return self.origin in ("bridge", "cache", "kept")
+
 
 class Show(NamedTuple):
     """From `at` on this is shown (None: nothing); the person has seen it grow since `since`."""

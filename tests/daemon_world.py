@@ -62,8 +62,9 @@ class Wire:
 class World:
     """A daemon, its engine, and clients of it."""
 
-    def __init__(self, daemon: Daemon, engine: Any, endpoint: str) -> None:
-        self.daemon, self.engine, self.endpoint = daemon, engine, endpoint
+    def __init__(self, daemon: Daemon, engine: Any, listener: Listener) -> None:
+        self.daemon, self.engine, self.listener = daemon, engine, listener
+        self.endpoint = listener.endpoint
         self._context = zmq.asyncio.Context()
         self._clients: list[Wire] = []
 
@@ -107,7 +108,7 @@ async def world(
         daemon = Daemon(settings, engine, listener, sink)
         reader = asyncio.create_task(daemon.serve())
         await daemon.open(partial(prompts_of, settings, start_of(script)))
-        here = World(daemon, engine, listener.endpoint)
+        here = World(daemon, engine, listener)
         try:
             yield here
         finally:

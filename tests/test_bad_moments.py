@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from completiond import config, router
+from completiond.footprint import anonymous_bytes
 from completiond.protocol import messages as m
 from tests.daemon_world import FINAL, PATIENCE_S, SLOW, Wire, World, ask, in_process, world
 
@@ -265,6 +266,45 @@ async def test_one_client_that_floods_gets_no_more_than_fifteen_that_type(tmp_pa
         await asyncio.gather(*map(type_on, typists))
         flooding.cancel()
         assert 0 < done <= 15 * 5
+
+
+CHUNKS = """
+import sys, zmq
+from completiond.core import text_hash
+from completiond.protocol import codec
+from completiond.protocol import messages as m
+socket = zmq.Context().socket(zmq.DEALER)
+socket.connect(sys.argv[1])
+for n in range(1, 61):
+    texts = [f"{n} {k} ".ljust(65_000, "x") for k in range(63)]
+    chunks = [m.Chunk(text_hash(t), f"{n}/{k}.py", "python", t) for k, t in enumerate(texts)]
+    names = [chunk.hash for chunk in chunks]
+    request = m.Complete(n, f"{n}", 1, "abc ", "", chunks=chunks, context=names)
+    socket.send(codec.encode(request))
+print("sent", flush=True)
+socket.poll(60_000)
+"""
+"""A client that sends 60 new requests of four megabytes each and waits for nothing."""
+
+
+@pytest.mark.slow  # a quarter of a gigabyte; it looks at the memory of this process
+async def test_a_flood_of_new_chunks_costs_nobody_else_the_connection(tmp_path):
+    async with world(tmp_path, make=in_process, answers=["abcdefgh"]) as w:
+        typist = w.client()
+        assert (await typist.ask(ask(1))).reason == "ok"
+        before = peak = anonymous_bytes()
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", CHUNKS, w.endpoint)
+        try:
+            ident = 1
+            while w.daemon.counts["requests"] < 60 + ident:
+                ident += 1
+                assert (await typist.ask(ask(ident, "x" * ident))).reason == "ok"
+                peak = max(peak, anonymous_bytes())
+        finally:
+            process.kill()
+            await process.wait()
+        assert w.listener.counts.reopened == 0
+        assert peak - before < 160 << 20
 
 
 # -- clocks ---------------------------------------------------------------------------------------

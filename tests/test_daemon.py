@@ -355,7 +355,7 @@ async def test_before_the_model_is_there_requests_fail_with_loading(tmp_path):
         engine = in_thread({})
         daemon = Daemon(config.Config(), engine, listener)
         reader = asyncio.create_task(daemon.serve())
-        here = World(daemon, engine, listener.endpoint)
+        here = World(daemon, engine, listener)
         client = here.client()
         reply = await client.ask(ask())
         await client.send(m.AskStatus(1))

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     "errors core version brackets redaction armour assigned",
     "protocol config",
-    "sessions reuse moments gate transport client connection endpoint keys router footprint files",
+    "sessions reuse moments gate transport client connection endpoint keys router footprint files "
+    "reasons",
     "model",
     "drafters prompt postprocess",
     "engine telemetry record",
-    "daemon serving flight flights work acks liveness recorder remembered told replies "
+    "daemon serving flight flights sources work acks liveness recorder remembered told replies "
     "engine_process",
     "measure dashboard",
     "commands",
@@ -34,7 +35,7 @@ FORBIDDEN = {
 }
 BRIDGE = set(
     "errors version config core brackets redaction armour assigned moments protocol transport "
-    "reuse postprocess client connection endpoint keys".split()
+    "reuse postprocess client connection endpoint keys reasons".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""
 HEAVY = {"torch", "numpy", "transformers", "safetensors", "tokenizers", "gguf"}

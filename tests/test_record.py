@@ -146,7 +146,7 @@ async def test_what_becomes_of_an_answer_is_in_its_row(tmp_path: Path) -> None:
     async with typing(tmp_path, config.Record()) as person:
         (item,) = await person.ask(1, 4)
         person.put(1, 4, item.text)
-        person.bridge.accepted(item.id, item.candidate, len(item.text))
+        person.bridge.ledger.accepted(item.id, item.text)
     (key,) = recorded(tmp_path)
     assert (key.outcome, key.taken, key.shown) == ("accepted", len(item.text), len(item.text))
     assert (key.path, key.language, key.model) == ("lib/a.py", "python", "scripted")

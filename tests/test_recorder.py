@@ -6,8 +6,8 @@ import pytest
 
 from completiond import config
 from completiond.client import Client
-from completiond.commands.why import sentences
 from completiond.protocol import messages as m
+from completiond.reasons import sentences
 from completiond.recorder import Editors, Recorder
 from completiond.remembered import Remembered
 from completiond.sessions import Sessions
@@ -77,7 +77,7 @@ async def test_a_client_asks_why_and_is_told_numbers_without_text(tmp_path):
         assert "Shown: 15 characters (ended by eos)." in told[1]
         assert f"{shown.facts['tokens']['generated']} tokens in" in told[1]
         assert "right of the cursor already" in told[2] and "Taken away: 15" in told[2]
-        assert "serves scripted, not another" in told[3]
+        assert "serves scripted, not 'another'" in told[3]
         assert "ok 1" in told[3] and "unknown_model 1" in told[3] and "repeats_suffix 1" in told[3]
         assert unknown.facts == {}
         said = json.dumps([shown.facts, nothing.facts, last.facts])

@@ -280,3 +280,19 @@ def test_every_admitted_request_is_settled_once_whatever_happens(actions):
         assert len(s) <= 2
     assert len(set(map(id, settled))) == len(settled)
     assert {id(t) for t in admitted if t.settled} == {id(t) for t in settled}
+
+
+def test_requests_that_wait_hold_no_more_text_than_their_client_may():
+    s = make()
+    for number in range(40):
+        texts = [f"{number} {k} ".ljust(60_000, "x") for k in range(8)]
+        chunks = [chunk(text) for text in texts]
+        names = [one.hash for one in chunks]
+        ticket, _ = s.admit(b"1", ask(number, f"{number}", chunks=chunks, context=names), 0)
+        assert not ticket.request.chunks, "they are in the store, or gone"
+        assert (len(ticket.chunks), len(ticket.unknown)) in ((8, 0), (0, 8))
+    held = {c.hash: len(c.text) for t in s for c in t.chunks}
+    assert 0 < sum(held.values()) <= sessions.MAX_WAITING_TEXT
+    other = chunk("another client's")
+    ticket, _ = s.admit(b"2", ask(1, chunks=[other], context=[other.hash]), 0)
+    assert ticket.chunks == [other]

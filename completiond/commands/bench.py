@@ -1,6 +1,7 @@
 """`completiond bench acceptance`: what drafts bring on a person's own code and machine."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from completiond.config import APP, Config
 from completiond.errors import ConfigError, RequestError
 from completiond.footprint import anonymous_bytes
 from completiond.measure.spots import Spot, spots_in
+from completiond.version import __version__
 
 if TYPE_CHECKING:
     from completiond.measure.acceptance import Account
@@ -73,7 +75,11 @@ def acceptance(
     lab = load(settings, "`completiond bench`")
     account, whole = _measure(lab, chosen, tokens)
     if account.spots:
-        about = _about(settings, lab, account, len(chosen))
+        about = _about(lab, account, len(chosen)) | {
+            "files": ", ".join(map(str, files or ())) or "the source of completiond",
+            "seed": str(seed),
+            "longest answer": f"{tokens} tokens",
+        }
         _show(account, lab, about)
         _write(page, account, about)
     if as_json:
@@ -127,12 +133,13 @@ def _runs(lab: "Lab", spot: Spot, tokens: int, turn: int) -> dict[str, Any]:
     return {arm.name: runs[arm.name] for arm in arms}
 
 
-def _about(config: Config, lab: "Lab", account: "Account", wanted: int) -> dict[str, str]:
+def _about(lab: "Lab", account: "Account", wanted: int) -> dict[str, str]:
     done = f"{account.spots}" if account.spots == wanted else f"{account.spots} of {wanted}"
     return {
         "model": lab.info["model"],
         "draft": lab.info["draft"],
         "device": device_line(lab.info),
+        "measured": f"{time.strftime('%Y-%m-%d %H:%M')} by completiond {__version__}",
         "spots": done,
     }
 

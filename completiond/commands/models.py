@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from completiond.commands import options
-from completiond.commands.terminal import Bar, facts, gigabytes, out, waiting
+from completiond.commands.terminal import Bar, Lines, facts, gigabytes, out, waiting
 from completiond.errors import ModelError
 from completiond.model import registry, store
 
@@ -38,11 +38,17 @@ def _state(here: dict[str, int], name: str) -> str:
 
 
 @app.command()
-def pull(name: Name = None, config: options.ConfigFile = None) -> None:
+def pull(
+    name: Name = None,
+    config: options.ConfigFile = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Tell the progress on stdout, as lines of JSON.")
+    ] = False,
+) -> None:
     """Fetch a model into the cache; what an interrupted pull left is used."""
     wanted = name or options.settings(config).model.name
     options.need_extra("Converting a model")
-    with Bar() as progress:
+    with Lines() if lines else Bar() as progress:
         files = store.pull(wanted, progress)
     out.print(Text(f"{files.name} is in the cache ({gigabytes(files.bytes)})."))
     model = registry.find(wanted)

@@ -3,6 +3,7 @@
 Answers go to stdout; what is being done, and what went wrong, goes to stderr.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -87,3 +88,28 @@ class Bar:
         if phase != self._phase and not err.is_terminal:
             say(f"{what} …")
         self._phase = phase
+
+
+class Lines:
+    """The same for a program: one JSON object a line, each time that the percentage changes."""
+
+    def __init__(self) -> None:
+        self._told: tuple[str, int | None] = ("", None)
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        told = what, done * 100 // total if total else None
+        if told != self._told:
+            self._told = told
+            line = {"what": what} if told[1] is None else {"what": what, "percent": told[1]}
+            print(json.dumps(line), flush=True)  # noqa: T201

@@ -11,8 +11,9 @@ from heapq import heappop, heappush
 
 from completiond.core import NO_DRAFT, Draft
 
-DOUBT = (4.0, 2.4, 1.3, 0.8, 0.6, 0.45, 0.35, 0.28, 0.22, 0.2, 0.18, 0.16, 0.14)
-"""Counts that are added for "something else", by the tokens that match: the smoothing."""
+DOUBT = (30.0, 6.0, 2.0, 0.8, 0.6, 0.45, 0.35, 0.28, 0.22, 0.2, 0.18, 0.16, 0.14)
+"""Counts that are added for "something else", by the tokens that match: the smoothing. Fitted to
+answers of a 0.5b model: nothing that matches held in 4 of 100 cases, one token in 20 to 30."""
 FADES = 0.8
 """Weight of each place of the same length against the one that came after it."""
 LEAST = 0.02

@@ -65,14 +65,19 @@ def _keys(back: Sequence[int]) -> list[int]:
 class Chains:
     """One text, or many with boundaries between them. `tokens` are to be read only."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = SMALLEST_TABLE) -> None:
+        """Up to `room` tokens its tables need not grow, for which all would be chained anew."""
         self.tokens = array("i")
         self._links = tuple(array("i") for _ in ORDERS)
         self._tables: tuple[array[int], ...] = ()
-        self._resize(SMALLEST_TABLE)
+        self._resize(1 << (max(SMALLEST_TABLE, room) - 1).bit_length())
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def room(self) -> int:
+        return self._size
 
     @property
     def bytes(self) -> int:

@@ -20,7 +20,7 @@ from completiond.drafters.text import BOUNDARY, RunText, RunTexts
 from completiond.drafters.words import Speller, half_typed, rest_of, spelled_out
 
 CORPUS_TOKENS = 200_000
-"""Per client; 64 bytes each at most, the gaps of old versions included."""
+"""Per client; 64 bytes each at most with the gaps of old versions, 128 while these are closed."""
 CLIENTS, BUFFERS, ANSWERS = 8, 8, 64
 """Clients, buffers of each and last answers of each whose text is kept."""
 GONE = 64

@@ -42,7 +42,8 @@ class Decoding:
     ) -> None:
         self.runner = runner
         self.draft_tokens = draft_tokens
-        self._policy = policy or FixedK(draft_tokens)
+        # Not `or`: a planner that knows no client yet is empty, and empty is false.
+        self._policy = policy if policy is not None else FixedK(draft_tokens)
         self.use(drafters)
 
     @property
@@ -53,7 +54,7 @@ class Decoding:
         """Draft by these from now on, and choose by `policy` instead of the engine's own."""
         self._drafters = drafters
         guarded = [Guarded(drafter, self.runner.vocab_size) for drafter in drafters]
-        self.drafting = Drafting(guarded, policy or self._policy)
+        self.drafting = Drafting(guarded, policy if policy is not None else self._policy)
 
     def step(self, turns: Ids[Turn]) -> list[Step]:
         """One pass over all turns, one Step each."""

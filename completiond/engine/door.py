@@ -29,6 +29,8 @@ MAX_DEATHS_UNREADY = 4
 """Deaths in a row without ever being ready, after which the engine is given up."""
 STOP_S = 5.0
 """How long a stopped engine may take to end by itself."""
+UNSENT = 1 << 20
+"""Bytes for the process that it has not taken yet; over it no texts are sent to be read."""
 HUNG_S = 30.0
 """An engine that says nothing this long after it was asked is in a pass without end: killed."""
 
@@ -93,6 +95,11 @@ class ProcessEngine(Desk):
                 await asyncio.wait([self._supervisor])
                 await self._end_process(kill=True)
         self._runs.fail_all(EngineDied.code, "The engine has been stopped; start the daemon again.")
+
+    def read(self, client: str, document: str, text: str) -> None:
+        """Left out while the process is behind: runs and cancels must not queue behind texts."""
+        if self._link is not None and self._link.unsent <= UNSENT:
+            super().read(client, document, text)
 
     def _send(self, message: list[Any]) -> None:
         if self._link is not None:
@@ -192,6 +199,10 @@ class _Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self.closed.set()
+
+    @property
+    def unsent(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def send(self, data: bytes) -> None:
         if self._transport is not None:

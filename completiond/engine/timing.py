@@ -38,7 +38,7 @@ def timed(runner: Runner, cache: KVCache, name: str, most: int) -> tuple[Costs, 
     gets; on a GPU nobody does."""
     if runner.kv.device.type != "cpu":
         return Costs(time_passes(runner, cache)), None
-    known = Measured("pass_costs")
+    known = Measured("row_costs")
     thing = f"{name} {runner.decoder.kernel} {most} of {len(os.sched_getaffinity(0))}"
     held = known.get(thing)
     fork_ms = held.pop("fork", 0.0)
@@ -78,12 +78,13 @@ def time_passes(
     runner: Runner, cache: KVCache, widths: Sequence[int] = 2 * TRIAL_ROWS
 ) -> dict[int, float]:
     """Milliseconds of a pass by rows, after one that warms up. On a GPU a shape's first pass is
-    recorded, so that a width must come twice."""
+    recorded, so that a width must come twice. Each row has its logits, as a draft's rows do: they
+    are a seventh of a wide pass of a small model."""
     slot = cache.acquire(TRIAL, max(widths))
     runner.forward([Segment(slot, [0] * max(widths))])
     best: dict[int, float] = {}
     for rows in widths:
-        took = _took_ms(runner, Segment(slot, [0] * rows, None, (rows - 1,)))
+        took = _took_ms(runner, Segment(slot, [0] * rows, None, range(rows)))
         best[rows] = min(took, best.get(rows, took))
     slot.release()
     cache.forget(TRIAL)
@@ -94,7 +95,7 @@ def time_forks(runner: Runner, cache: KVCache) -> float:
     """Milliseconds that a branch beyond the first adds to a pass: the least of some pairs."""
     rows = len(FORKED)
     slot = cache.acquire(TRIAL, rows)
-    chain, tree = (Segment(slot, [0] * rows, parents, (0,)) for parents in (None, FORKED))
+    chain, tree = (Segment(slot, [0] * rows, parents, range(rows)) for parents in (None, FORKED))
     pairs = [(_took_ms(runner, tree), _took_ms(runner, chain)) for _ in range(3)]
     slot.release()
     cache.forget(TRIAL)

@@ -11,7 +11,8 @@ from typing import Any
 
 from completiond.core import Step
 from completiond.drafters.tree import depths, tried
-from completiond.measure.lab import PLAIN, Ran
+from completiond.measure.lab import PLAIN
+from completiond.measure.passes import Ran
 
 DEPTHS = 16
 """Deepest place of a draft that is told apart."""

@@ -3,34 +3,24 @@
 Knows one core, its drafters and prompts; measures and compares nothing itself. Needs torch.
 """
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
 from completiond import engine_process, flights
 from completiond.config import Config
-from completiond.core import (
-    GREEDY,
-    NO_DRAFT,
-    CancelToken,
-    Draft,
-    Outcome,
-    Sampling,
-    Snapshot,
-    Step,
-    TokenMask,
-)
+from completiond.core import GREEDY, Sampling, Snapshot, TokenMask
 from completiond.drafters.base import DraftContext, Drafter
 from completiond.drafters.planner import Policy
 from completiond.drafters.policies import FixedK
 from completiond.drafters.small_model import SmallModel
 from completiond.engine.desk import Start
-from completiond.engine.job import Done, Failed, Job, Rules
+from completiond.engine.job import Job, Rules
 from completiond.engine.load import needs
 from completiond.engine.model_core import ModelCore
-from completiond.errors import EngineError, from_code
+from completiond.measure import passes
+from completiond.measure.passes import Ran
 from completiond.measure.spots import Spot
 from completiond.model.checkpoint import ModelFiles
 from completiond.model.loader import choose_device
@@ -67,19 +57,6 @@ class Question(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ran:
-    """One run: its account, each pass that committed something, and its wall-clock seconds."""
-
-    outcome: Outcome
-    steps: list[Step]
-    seconds: float
-
-    @property
-    def ids(self) -> list[int]:
-        return self.outcome.ids
-
-
-@dataclass(slots=True)
 class AtIds:
     """A stop rule: the model's own ends, and no other."""
 
@@ -87,20 +64,6 @@ class AtIds:
 
     def step(self, ids: Sequence[int]) -> str | None:
         return "eos" if any(token in self.ends for token in ids) else None
-
-
-@dataclass(slots=True)
-class Watch:
-    """A drafter that proposes nothing and sees what every pass kept."""
-
-    name: str = "watch"
-    seen: dict[str, list[Step]] = field(default_factory=dict)
-
-    def propose(self, context: DraftContext, budget: int) -> Draft:
-        return NO_DRAFT
-
-    def observe(self, context: DraftContext, step: Step) -> None:
-        self.seen.setdefault(context.buffer, []).append(step)
 
 
 class Lab:
@@ -176,50 +139,25 @@ class Lab:
         client: str = "",
     ) -> list[Ran]:
         """The answers, in order; raises the error by which one of them ended."""
-        watch = Watch()
-        self.core.decoding.use([*arm.drafters, watch], self.policy)
-        started = time.perf_counter()
-        numbers = [
-            self._admit(question, buffer_name(place), sampling, client or arm.name)
+        jobs = [
+            self._job(question, buffer_name(place), sampling, client or arm.name)
             for place, question in enumerate(questions)
         ]
-        ended = dict(self._until_idle(started))
-        return [
-            Ran(
-                ended[number].outcome, watch.seen.get(buffer_name(place), []), ended[number].seconds
-            )
-            for place, number in enumerate(numbers)
-        ]
+        return passes.run(self.core, arm.drafters, jobs, self.policy)
 
-    def _admit(self, question: Question, buffer: str, sampling: Sampling, client: str) -> int:
+    def _job(
+        self, question: Question, buffer: str, sampling: Sampling, client: str
+    ) -> tuple[Job, Rules]:
         built, number = question.built, next(self._numbers)
-        job = Job(
-            number,
-            buffer,
-            client,
-            built.prompt,
-            built.max_tokens,
-            sampling=sampling,
-            hint=question.hint,
-        )
+        prompt, hint = built.prompt, question.hint
+        job = Job(number, buffer, client, prompt, built.max_tokens, sampling=sampling, hint=hint)
         stop = AtIds(frozenset(built.stop["stop_ids"]))
-        self.core.admit(job, Rules(stop, self.mask(question)), CancelToken())
-        return number
+        return job, Rules(stop, self.mask(question))
 
     def mask(self, question: Question) -> TokenMask | None:
         """What the first tokens of the answer must spell."""
         built = question.built
         return self._rules(Job(0, "", "", built.prompt, 1, stop=built.stop)).mask
-
-    def _until_idle(self, started: float) -> Iterator[tuple[int, Ran]]:
-        while self.core.busy:
-            for event in self.core.step():
-                if isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
-                if isinstance(event, Done):
-                    if event.outcome.reason not in ("eos", "length"):
-                        raise EngineError(f"A run ended early ({event.outcome.reason}).")
-                    yield event.job, Ran(event.outcome, [], time.perf_counter() - started)
 
     def text(self, ids: Sequence[int]) -> str:
         return self._prompts.tokenizer.decode(ids)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from completiond.core import GREEDY, Sampling
-from completiond.measure.lab import PLAIN, Arm, Lab, Question, Ran, buffer_name
+from completiond.measure.lab import PLAIN, Arm, Lab, Question, buffer_name
+from completiond.measure.passes import Ran
 from completiond.measure.planted import ByBuffer, Clairvoyant, RandomTree
 from completiond.model import sampling as law
 

@@ -7,26 +7,30 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-WIDTH, ROW, LEFT, RIGHT = 640, 30, 130, 60
+WIDTH, ROW, LEFT, RIGHT = 500, 28, 104, 44
 """Pixels: of a drawing, of one bar, and of the margins for names and numbers."""
-HEIGHT, PAD = 220, 34
-"""Pixels: of the drawing of lines, and its margin for the axes."""
-COLOURS = ("#2f6fb2", "#c05a1c", "#3d8b4f", "#8650a8", "#a8861a", "#b33a5e")
+HEIGHT, PAD, END = 236, 46, 12
+"""Pixels: of the drawing of lines, its margin for the axes, and the one at its end."""
+COLOURS = ("#2f6fb2", "#c05a1c", "#3d8b4f", "#8650a8", "#a8861a", "#b33a5e", "#3b8f9e", "#7a5c43")
+GREY = "#8a929b"
+"""Plain decoding is no source, and has no colour of its own."""
 FEW = 20
 """A share of fewer nodes than this is drawn hollow: it says little."""
 
 _HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>TITLE</title>
-<meta name="viewport" content="width=device-width"><style>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
 :root{color-scheme:light dark;--ink:#1d2126;--dim:#667;--line:#d5d9de;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6e9;--dim:#9aa3ad;--line:#3a4048;--paper:#16191d}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:760px;
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:720px;
 margin:2rem auto;padding:0 1rem}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}p.dim,figcaption,.dim{color:var(--dim)}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.2rem .6rem;border-bottom:1px solid var(--line)}
-th:first-child,td:first-child{text-align:left}figure{margin:1rem 0}svg{max-width:100%;height:auto}
+th.name,td.name{text-align:left;padding-left:0}td.fact{text-align:left;overflow-wrap:anywhere}
+figure{margin:1rem 0}svg{width:100%;max-width:600px;height:auto;display:block}
 svg text{fill:var(--ink);font-size:12px}svg .axis{stroke:var(--line)}svg .dim{fill:var(--dim)}
+svg .mark{stroke:var(--ink);stroke-dasharray:3 3}.key span{margin-right:1.2em;white-space:nowrap}
 </style></head><body>
 """
 
@@ -47,26 +51,38 @@ def page(found: Mapping[str, Any], about: Mapping[str, str]) -> str:
         Bar(name, value, found["speedup_quartiles"][name][0], found["speedup_quartiles"][name][-1])
         for name, value in found["speedup_vs_plain"].items()
     ]
+    colours = colours_of(found)
     parts = [
         head("completiond bench acceptance"),
         "<h1>What drafts bring</h1>",
         _facts(about),
-        figure(bars(passes), "Tokens per pass of the model. Plain decoding makes one."),
+        "<h2>Tokens per pass of the model</h2>",
+        figure(bars(passes, colours), "Plain decoding makes one."),
+        "<h2>Times as fast as plain decoding</h2>",
         figure(
-            bars(speeds, mark=1.0),
-            "Times as fast as plain decoding with the same kernels, all spots together; the thin "
-            "line goes from the first to the third quartile of the spots.",
+            bars(speeds, colours, mark=1.0),
+            "With the same kernels, all spots together. The thin line goes from the first to the "
+            "third quartile of the spots, the dashed one is plain decoding: what ends left of it "
+            "costs more than it brings.",
         ),
         "<h2>By source</h2>",
         _sources(found),
+        "<h2>What was kept, by depth</h2>",
         figure(
-            lines(_hazards(found)),
-            "Of the tokens drafted at a depth below kept ones, the share that was kept. Hollow: "
-            f"fewer than {FEW} tokens.",
+            _key(colours, _hazards(found)) + lines(_hazards(found), colours),
+            "Of the first, second, … tokens of drafts, where all before them were kept: the share "
+            f"that was kept too. Hollow: of fewer than {FEW} tokens.",
         ),
         "</body></html>\n",
     ]
     return "\n".join(parts)
+
+
+def colours_of(found: Mapping[str, Any]) -> dict[str, str]:
+    """A colour for each way and source, the same in every drawing."""
+    sources = [name for account in found["ways"].values() for name in account["sources"]]
+    names = dict.fromkeys(name for name in (*found["ways"], *sources) if name != "plain")
+    return {"plain": GREY} | {n: COLOURS[i % len(COLOURS)] for i, n in enumerate(names)}
 
 
 def head(title: str) -> str:
@@ -76,13 +92,16 @@ def head(title: str) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Names and values; the first column is words, the others are numbers."""
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
-    body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return f"<table><tr>{names}</tr>{''.join(f'<tr>{row}</tr>' for row in body)}</table>"
+    made = [_row(columns, "th", 1), *(_row(row, "td", 1) for row in rows)]
+    return f'<div class="wide"><table>{"".join(made)}</table></div>'
 
 
 def _facts(about: Mapping[str, str]) -> str:
-    rows = [f"<tr><td>{escape(n)}</td><td>{escape(v)}</td></tr>" for n, v in about.items() if v]
+    rows = [
+        f'<tr><td class="name">{escape(name)}</td><td class="fact">{escape(value)}</td></tr>'
+        for name, value in about.items()
+        if value
+    ]
     return f"<table>{''.join(rows)}</table>"
 
 
@@ -92,7 +111,7 @@ def figure(drawing: str, caption: str) -> str:
 
 def _sources(found: Mapping[str, Any]) -> str:
     names = ("way", "source", "drafted", "accepted", "share", "coverage", "other answers")
-    rows = ["".join(f"<th>{name}</th>" for name in names)]
+    rows = [_row(names, "th")]
     for way, account in found["ways"].items():
         for source, counts in account["sources"].items():
             cells = (
@@ -104,33 +123,57 @@ def _sources(found: Mapping[str, Any]) -> str:
                 f"{counts['coverage']:.0%}",
                 str(account["mismatches"]),
             )
-            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+            rows.append(_row(cells, "td"))
+    return (
+        f'<div class="wide"><table>{"".join(rows)}</table></div>'
+        '<p class="dim">Coverage: passes in which the source had anything to propose. Other '
+        "answers: spots that this way answered with other tokens than plain decoding; there should "
+        "be none, and <code>completiond audit</code> says whether it was more than rounding.</p>"
+    )
+
+
+def _row(cells: Sequence[str], kind: str, names: int = 2) -> str:
+    """A table's row, whose first `names` cells are names."""
+    made = [
+        f'<{kind} class="{"name" if place < names else "count"}">{escape(cell)}</{kind}>'
+        for place, cell in enumerate(cells)
+    ]
+    return f"<tr>{''.join(made)}</tr>"
+
+
+def _key(colours: Mapping[str, str], rows: Sequence["Line"]) -> str:
+    """Which colour is whose; as text, so that it wraps where the page is narrow."""
+    made = [
+        f'<span><b style="color:{colours[row.name]}">●</b> {escape(row.name)}</span>'
+        for row in rows
+    ]
+    return f'<div class="key">{" ".join(made)}</div>'
 
 
 def percent(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "–"
 
 
-def bars(rows: Sequence[Bar], mark: float | None = None, digits: int = 2) -> str:
-    """Horizontal bars from zero, with a line at `mark`, and their values to so many digits."""
+def bars(
+    rows: Sequence[Bar], colours: Mapping[str, str], mark: float | None = None, digits: int = 2
+) -> str:
+    """Horizontal bars from zero, with a line at `mark`; their values, to so many digits, in a
+    column at the end."""
     most = max([*(max(bar.value, bar.high or 0) for bar in rows), mark or 0, 1e-9])
     scale = (WIDTH - LEFT - RIGHT) / most
-    drawn = []
+    drawn, height = [], len(rows) * ROW + 4
     for place, bar in enumerate(rows):
-        y, end = place * ROW + 4, LEFT + bar.value * scale
+        y, long = place * ROW + 4, bar.value * scale
         drawn += [
-            f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(bar.name)}</text>',
-            f'<rect x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{ROW - 10}" rx="2" '
-            f'fill="{COLOURS[place % len(COLOURS)]}"/>',
+            f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(bar.name)}</text>',
+            f'<rect x="{LEFT}" y="{y}" width="{long:.1f}" height="{ROW - 9}" rx="2" '
+            f'fill="{colours.get(bar.name, COLOURS[0])}"/>',
+            f'<text x="{WIDTH - 4}" y="{y + 14}" text-anchor="end">{bar.value:,.{digits}f}</text>',
         ]
         if bar.low is not None and bar.high is not None:
             drawn.append(line(LEFT + bar.low * scale, y + 10, LEFT + bar.high * scale, y + 10))
-            end = max(end, LEFT + bar.high * scale)
-        drawn.append(f'<text x="{end + 6:.1f}" y="{y + 15}">{bar.value:,.{digits}f}</text>')
-    height = len(rows) * ROW + 4
     if mark is not None:
-        drawn.append(line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "axis"))
+        drawn.append(line(LEFT + mark * scale, 0, LEFT + mark * scale, height, "mark"))
     return _svg(height, drawn)
 
 
@@ -152,13 +195,13 @@ def _hazards(found: Mapping[str, Any]) -> list[Line]:
     return list(lines.values())
 
 
-def lines(rows: Sequence[Line]) -> str:
+def lines(rows: Sequence[Line], colours: Mapping[str, str]) -> str:
     """Shares from 0 to 1 over the depth."""
     deepest = max((len(row.shares) for row in rows), default=1)
-    step = (WIDTH - PAD - RIGHT) / max(1, deepest - 1)
+    step = (WIDTH - PAD - END) / max(1, deepest - 1)
     drawn = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        drawn.append(line(PAD, _y(share), WIDTH - RIGHT, _y(share), "axis"))
+        drawn.append(line(PAD, _y(share), WIDTH - END, _y(share), "axis"))
         drawn.append(
             f'<text class="dim" x="{PAD - 6}" y="{_y(share) + 4:.1f}" text-anchor="end">'
             f"{share:.0%}</text>"
@@ -166,16 +209,16 @@ def lines(rows: Sequence[Line]) -> str:
     for depth in range(deepest):
         x = PAD + depth * step
         drawn.append(
-            f'<text class="dim" x="{x:.1f}" y="{HEIGHT - 12}" text-anchor="middle">'
+            f'<text class="dim" x="{x:.1f}" y="{HEIGHT - 26}" text-anchor="middle">'
             f"{depth + 1}</text>"
         )
-    for place, row in enumerate(rows):
-        drawn += _curve(row, COLOURS[place % len(COLOURS)], step)
-        drawn.append(
-            f'<text x="{PAD + 8 + 110 * place}" y="{HEIGHT + 8}" '
-            f'style="fill:{COLOURS[place % len(COLOURS)]}">● {escape(row.name)}</text>'
-        )
-    return _svg(HEIGHT + 18, drawn)
+    drawn.append(
+        f'<text class="dim" x="{(PAD + WIDTH - END) / 2}" y="{HEIGHT - 8}" text-anchor="middle">'
+        "depth of the token in its draft</text>"
+    )
+    for row in rows:
+        drawn += _curve(row, colours[row.name], step)
+    return _svg(HEIGHT, drawn)
 
 
 def _curve(row: Line, colour: str, step: float) -> list[str]:
@@ -194,7 +237,7 @@ def _curve(row: Line, colour: str, step: float) -> list[str]:
 
 
 def _y(share: float) -> float:
-    return 10 + (1 - share) * (HEIGHT - 44)
+    return 10 + (1 - share) * (HEIGHT - 58)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
@@ -203,7 +246,4 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str = "") -> str:
 
 
 def _svg(height: int, drawn: Sequence[str]) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">'
-        f"{''.join(drawn)}</svg>"
-    )
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(drawn)}</svg>'

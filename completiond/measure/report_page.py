@@ -42,7 +42,7 @@ def report(found: Account, version: str) -> str:
         figure(over_time(found.points), "From the key to the answer, in milliseconds."),
         table(("stage", "keys", "half ms", "90 % ms", "99 % ms"), _stages(found.stages)),
         "<h2>How keys were answered</h2>",
-        figure(bars(kinds, digits=0), "Keys."),
+        figure(bars(kinds, {}, digits=0), "Keys."),
         *_groups("language", found.languages),
         *_groups("model", found.models),
         "<h2>Drafts</h2>",

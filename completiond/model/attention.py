@@ -108,12 +108,19 @@ class Pack:
         for index, s in enumerate(self.segments):
             rows = slice(start, start + len(s.ids))
             parts = q[:, rows], k[:, rows], v[:, rows]
-            if len(self._pieces[index]) > 1 and self._way is _in_halves and not window:
+            if self._is_one_product(index) and not window:
                 out[rows] = self._as_tree(index, layer, parts, scale)
             else:
                 self._by_piece((index, layer), parts, out[rows], scale, window or 0)
             start = rows.stop
         return out
+
+    def _is_one_product(self, index: int) -> bool:
+        """Whether a segment's branches may be multiplied together: in halves, and its rows are all
+        summed in one way."""
+        past, n = len(self.segments[index].slot), len(self.segments[index].ids)
+        alike = past >= ONE_SUM or past + n <= ONE_SUM
+        return len(self._pieces[index]) > 1 and self._way is _in_halves and alike
 
     def _by_piece(
         self, at: tuple[int, int], parts: Parts, out: Tensor, scale: float, window: int
@@ -126,7 +133,7 @@ class Pack:
             keys, values = slot.write(layer, k[:, rows], v[:, rows], columns, at=past)
             mask = self._mask((index, number, window), len(q) // len(k))
             out[rows] = self._way(q[:, rows], keys, values, mask, scale)
-        if len(pieces) > 1:  # branches took turns behind the text: now each row has its place
+        if self.segments[index].parents:  # branches took turns: now each row has its place
             slot.write(layer, k, v)
 
     def _as_tree(self, index: int, layer: int, parts: Parts, scale: float) -> Tensor:
@@ -139,12 +146,17 @@ class Pack:
         """On a CPU a tree is computed branch by branch, each as the chain that plain decoding sees:
         sums over other columns, or in another order, would differ in the last bit."""
         parents, past = segment.parents, len(segment.slot)
-        if parents is None or self._way is _folded or not _in_pre_order(parents):
-            return [Piece(0, len(segment.ids), past, parents)]
+        whole = Piece(0, len(segment.ids), past, parents)
+        if self._way is _folded:
+            return [whole]
+        if parents is None:
+            return _cut(whole)
+        if not _in_pre_order(parents):
+            return [whole]
         depths, pieces, start = _depths(segment), list[Piece](), 0
         for end in range(1, len(parents) + 1):
             if end == len(parents) or parents[end] != end - 1:
-                pieces.append(Piece(start, end, past + depths[start]))
+                pieces += _cut(Piece(start, end, past + depths[start]))
                 start = end
         return pieces
 
@@ -196,10 +208,23 @@ COLUMN_STEP, LEAST_COLUMNS, LEAST_ROWS = 64, 512, 4
 """Shapes from which on a matrix product of torch's CPU build sums each element in one order,
 whatever else it computes: found by trying every width and length, and kept by a test."""
 
+ONE_SUM = 1024
+"""Up to so many columns it sums in one block, and over more of them in another order. No row may
+be multiplied with columns of the other kind."""
+
 
 def _columns(seen: int) -> int:
     """How many stored tokens are multiplied for `seen` of them; the rest is masked, to the bit."""
     return max(LEAST_COLUMNS, -(-seen // COLUMN_STEP) * COLUMN_STEP)
+
+
+def _cut(chain: Piece) -> list[Piece]:
+    """A chain in two where its rows begin to see more than one sum goes over."""
+    start, end, past, _ = chain
+    at = start + ONE_SUM - past
+    if not start < at < end:
+        return [chain]
+    return [Piece(start, at, past), Piece(at, end, ONE_SUM)]
 
 
 def _in_halves(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float) -> Tensor:

@@ -135,6 +135,7 @@ class PromptBuilder:
         self._anchored = completion.layout != "cursor"
         self._healing = self._anchored if healing is None else healing
         self._long = completion.layout == "long"
+        self._suffix_first = completion.layout == "suffix_first"
         template_ids = template.stop_ids(tokenizer) if template else []
         self._stop_ids = sorted({*template_ids, *eos_ids})
         files = template.files if template else None
@@ -231,16 +232,17 @@ class PromptBuilder:
             self._put_files(out, files)
         if template:
             out.control(ids(template.prefix))
-        if template and template.order == "spm":
-            out.control(ids(template.suffix))
-            out.text("suffix", suffix)
-            out.control(ids(template.middle))
+        if template and self._suffix_first:
+            self._put_after(out, template, suffix)
         self._put_before(out, split, files, room)
-        if template and template.order == "psm":
-            out.control(ids(template.suffix))
-            out.text("suffix", suffix)
-            out.control(ids(template.middle))
+        if template and not self._suffix_first:
+            self._put_after(out, template, suffix)
         out.text("typed", self._tokenizer.encode(split.typed))
+
+    def _put_after(self, out: _Assembly, template: Template, suffix: Sequence[int]) -> None:
+        out.control(self._tokenizer.token_id(template.suffix))
+        out.text("suffix", suffix)
+        out.control(self._tokenizer.token_id(template.middle))
 
     def _bos(self) -> int | None:
         if self._template is None:

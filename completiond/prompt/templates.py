@@ -7,7 +7,7 @@ text of a user. Which family a model belongs to is read from the vocabulary, not
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Protocol
 from urllib.parse import unquote
 
 from completiond.errors import ModelUnsupported
@@ -50,7 +50,6 @@ class Template:
     middle: str
     stop: tuple[str, ...]
     marks: tuple[str, ...] = ()
-    order: Literal["psm", "spm"] = "psm"
     bos: str = ""
     files: Files = Files()
 
@@ -130,13 +129,7 @@ _DEEPSEEK = Template(
 FAMILIES = (_STARCODER2, _STARCODER, _QWEN, _CODEGEMMA, _CODELLAMA, _DEEPSEEK)
 """In the order in which a vocabulary is asked: a family with marks before the one without."""
 
-SUFFIX_FIRST = tuple(
-    replace(family, name=f"{family.name}-spm", order="spm")
-    for family in (_STARCODER2, _STARCODER, _CODELLAMA)
-)
-"""Families that were trained on the suffix-first order too; taken by name only."""
-
-BY_NAME = {template.name: template for template in FAMILIES + SUFFIX_FIRST}
+BY_NAME = {template.name: template for template in FAMILIES}
 
 SENTINELS = frozenset(token for family in FAMILIES for token in family.sentinels)
 CONTROL_TOKENS = frozenset(token for family in FAMILIES for token in family.tokens)

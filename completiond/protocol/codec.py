@@ -201,7 +201,7 @@ def _check_complete(c: m.Complete) -> None:
     )
     _need(1 <= c.n <= m.MAX_CANDIDATES, f"`n` must be from 1 to {m.MAX_CANDIDATES}.")
     limit = c.max_tokens
-    _need(limit is None or 0 <= limit <= m.MAX_TOKENS, f"`max_tokens` is over {m.MAX_TOKENS}.")
+    _need(limit is None or 0 <= limit <= m.MAX_TOKENS, f"`max_tokens` must be 0 to {m.MAX_TOKENS}.")
     _need(c.max_ms is None or 0 < c.max_ms <= 600_000, "`max_ms` must be from 1 to 600,000.")
     indents = len(c.indent) <= m.MAX_INDENT and not c.indent.strip(" \t")
     _need(indents, f"`indent` must be blanks, at most {m.MAX_INDENT}.")

@@ -77,7 +77,9 @@ class Store:
         """What is known of the daemon that writes here, now that its model is loaded."""
         ask = "UPDATE daemons SET model = ?, facts = ? WHERE daemon = ?"
         with self._transaction():
-            self._db.execute(ask, (daemon.model, json.dumps(daemon.facts), self.daemon))
+            self._db.execute(
+                ask, (daemon.model, json.dumps(daemon.facts, default=str), self.daemon)
+            )
 
     def close(self) -> None:
         self._db.close()

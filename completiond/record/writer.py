@@ -48,7 +48,7 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: dict[int, Full] = {}
         self._news: Served | None = None
-        self._stopped = threading.Event()
+        self._stopped, self._wake = threading.Event(), threading.Event()
         self._store: Store | None = None
         self._said: set[str] = set()
         self._begun = 0
@@ -68,10 +68,13 @@ class Writer:
     def stop(self) -> None:
         """Write what waits, and end."""
         self._stopped.set()
+        self._wake.set()
         self._thread.join(timeout=5.0)
 
     def put(self, number: int, state: Full) -> None:
         """This is the key of that number now."""
+        if self._off:
+            return
         with self._lock:
             before, many = self._waiting.get(number), len(self._waiting)
             if before is not None and state.text is None:
@@ -82,17 +85,26 @@ class Writer:
                 self._waiting[number] = state
             else:
                 self.lost += 1
+        if not self._wake.is_set():
+            self._wake.set()
 
     def describe(self, daemon: Served) -> None:
         """The daemon has loaded its model."""
         with self._lock:
             self._daemon = self._news = daemon
+        self._wake.set()
 
     # -- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._stopped.wait(TICK_S):
+        """A tick behind the first news, and again as long as there is something to do."""
+        while not self._stopped.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            self._stopped.wait(TICK_S)
             self.tick()
+            if self._waiting or self._goal:
+                self._wake.set()
         self._pause_until = 0.0
         self.tick()
         self._close()
@@ -110,6 +122,9 @@ class Writer:
         except OSError as exc:
             self._give_back(states)
             self._pause(f"The record cannot be written in {self._place} ({exc.strerror}).")
+        except (ValueError, OverflowError) as exc:  # a text or a number that no store can hold
+            self.lost += len(states)
+            self._say("odd", f"Some keys could not be recorded ({exc}).")
 
     def _write(self, states: Mapping[int, Full]) -> None:
         if self._store is None:

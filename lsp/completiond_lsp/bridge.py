@@ -7,87 +7,37 @@ is no longer there is shortened by what was typed, or dropped.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from completiond.client import complete_message
 from completiond.core import CancelReason, Snapshot
-from completiond.errors import CompletiondError, NoDaemon
-from completiond.postprocess.clean import fit
-from completiond.protocol.messages import (
-    Candidate,
-    Chunk,
-    Complete,
-    Completion,
-    Feedback,
-    Spans,
-)
+from completiond.errors import CompletiondError, EngineError, NoDaemon, Overloaded
+from completiond.protocol.messages import Chunk, Complete, Completion, Feedback, Spans, Why
 from completiond.redaction import is_secret_file, redacted_snapshot
+from completiond_lsp.buffers import Ask, Buffer, Item, edit_of, follow, items_left
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
-from completiond_lsp.documents import Document, Edit, Encoding, Position
+from completiond_lsp.documents import Document, Encoding
+from completiond_lsp.items import Place
 from completiond_lsp.journal import Journal, Key
+from completiond_lsp.ledger import Ledger
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
 from completiond_lsp.paths import relative_path, uri_path
-from completiond_lsp.typed import Typed, line_feeds
+from completiond_lsp.standing import Standing
+from completiond_lsp.typed import Typed
 
 log = logging.getLogger(__name__)
 
-CANDIDATES = 3
-"""How many to ask for when a person asks: they can be cycled through."""
 TIMEOUT_S = 30.0
 """For a request without a limit of its own; the daemon's default limit is shorter."""
 SLACK_S = 0.5
 """What an answer may take over the limit of its request."""
-
 LINE_MS = 100
 """What one types is not waited for longer than its first line takes, or this."""
-
-SEEN_AFTER = 4_096
-"""Characters after the cursor that an answer is compared with."""
-
-
-class Item(NamedTuple):
-    """Text for the editor, the range it replaces, and what stands in front of that on its line."""
-
-    text: str
-    start: Position
-    end: Position
-    line: str
-    id: int
-    candidate: int
-
-
-@dataclass(slots=True)
-class Ask:
-    """A request, from its snapshot until its answer is used up or the text has left its path."""
-
-    typed: Typed
-    position: int
-    version: int
-    task: asyncio.Task[object] | None
-    id: int = 0
-    reason: CancelReason | None = None
-    candidates: Sequence[Candidate] = ()
-
-    def cancel(self, reason: CancelReason) -> bool:
-        """End it if it is in flight; its task then tells the daemon. False if it is not."""
-        if self.task is None:
-            return False
-        self.reason = reason
-        self.task.cancel()
-        return True
-
-
-@dataclass(slots=True)
-class Buffer:
-    """An open document, its newest request, and the request whose answer was given last."""
-
-    document: Document
-    newest: Ask | None = None
-    shown: Ask | None = None
+WHY_S = 5.0
 
 
 @dataclass(slots=True)
@@ -99,6 +49,8 @@ class Bridge:
     encoding: Encoding = "utf-16"
     folders: Sequence[str] = ()
     warn: Callable[[str], None] = log.warning
+    standing: Standing = field(default_factory=lambda: Standing(lambda _: None))
+    ledger: Ledger = field(init=False)
     journal: Journal = field(init=False)
     _buffers: dict[str, Buffer] = field(default_factory=dict)
     _context: Context = field(init=False)
@@ -106,6 +58,7 @@ class Bridge:
 
     def __post_init__(self) -> None:
         self._context = Context(self._warm, lambda sentence: self.warn(sentence))
+        self.ledger = Ledger(self._tell)
         self.journal = Journal(self._send)
 
     @property
@@ -119,8 +72,14 @@ class Bridge:
 
     def connect(self) -> None:
         """See to a daemon before the first request."""
+        self.standing.enabled(self.options.enabled)
         if self.options.enabled:
             self.link.want()
+
+    def restart(self) -> None:
+        """Let go of the daemon, whatever state it is in, and see to one again."""
+        self.link.close()
+        self.connect()
 
     # -- documents ------------------------------------------------------------------------------
 
@@ -144,13 +103,18 @@ class Bridge:
         document = buffer.document
         document.version = document.version + 1 if version is None else version
         for change in changes:
-            self.journal.edited(document, _apply(buffer, change))
+            edit = edit_of(document, change)
+            self.journal.edited(document, edit)  # before the ledger tells of it
+            if buffer.shown is not None:
+                self.ledger.saw(buffer.shown, edit)
+            follow(buffer, edit)
             if change.span is not None:
                 (first, _), (last, _) = sorted(change.span)
                 self.context.edited(document, first, change.text.count("\n") - (last - first))
         if buffer.newest is not None:
             self._outdate(buffer.newest)
         if buffer.shown is not None and buffer.shown.typed.broken:
+            self.ledger.rejected(buffer.shown.id)
             buffer.shown = None
 
     def close(self, uri: str) -> None:
@@ -212,24 +176,29 @@ class Bridge:
             return []
         key.of(document, cursor, relative_path(document.uri, self.folders))
         if not request.invoked and buffer.shown is not None:
-            if items := _items(document, buffer.shown, cursor):
+            if items := items_left(document, buffer.shown, cursor):
                 key.answer = buffer.shown
+                self.standing.typed(buffer.shown.id)
+                self.ledger.offered(buffer.shown, items, seen=True)
                 return items
         self.journal.left(buffer.shown)
         typed = Typed(cursor, line=document.line_around(cursor)[0])
-        key.ask = ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
+        ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
+        key.ask = ask
         snapshot = self._snapshot(document, cursor)
+        began = time.monotonic()
         try:
-            completion = await self._answer(ask, snapshot, request.invoked)
+            completion = await self._answer(ask, snapshot, request.candidates)
         except CompletiondError as exc:
-            log.debug("Nothing to show: %s", exc)
+            self.standing.refused(ask.id, str(exc))
             key.reason = exc.code
             return []
         finally:
             ask.task = None
         items = self._take(buffer, ask, completion)
-        if items and not request.invoked:
-            self._tell(Feedback(ask.id, "shown"))  # as far as we know: LSP tells no more
+        self.standing.answered(completion, (time.monotonic() - began) * 1000, bool(items))
+        # Of what comes by itself the first is drawn, as far as we know: LSP tells no more.
+        self.ledger.offered(ask, items, seen=not request.invoked)
         return items
 
     def _snapshot(self, document: Document, cursor: int) -> Snapshot:
@@ -243,10 +212,13 @@ class Bridge:
         )
         return replace(snapshot, indent=self.options.indent)
 
-    async def _answer(self, ask: Ask, snapshot: Snapshot, invoked: bool) -> Completion:
-        """Ask the daemon. Raises NoDaemon and whatever the daemon answers."""
+    async def _answer(self, ask: Ask, snapshot: Snapshot, candidates: int) -> Completion:
+        """Ask the daemon; 0 candidates: the one that comes by itself.
+
+        Raises NoDaemon and whatever the daemon answers.
+        """
         client = await self.link.connected()
-        message = self._message(ask, snapshot, client.next_id(), invoked)
+        message = self._message(ask, snapshot, client.next_id(), candidates)
         ask.id = message.id
         limit = message.max_ms / 1000 + SLACK_S if message.max_ms else TIMEOUT_S
         self.journal.sent(ask.id)
@@ -259,10 +231,14 @@ class Bridge:
         except NoDaemon:
             client.cancel(ask.id, "abandoned")
             raise
+        except EngineError as exc:
+            if not isinstance(exc, Overloaded):
+                self.link.unready()
+            raise
         finally:
             self.journal.answered(ask.id)
 
-    def _message(self, ask: Ask, snapshot: Snapshot, ident: int, invoked: bool) -> Complete:
+    def _message(self, ask: Ask, snapshot: Snapshot, ident: int, candidates: int) -> Complete:
         options = self.options
         buffer = self._buffers.get(snapshot.document)
         context: list[str] = []
@@ -273,12 +249,12 @@ class Bridge:
         return complete_message(
             snapshot,
             ident,
-            trigger="invoked" if invoked else "automatic",
-            n=CANDIDATES if invoked else 1,
+            trigger="invoked" if candidates else "automatic",
+            n=candidates or 1,
             model=options.model,
             max_tokens=options.max_tokens or None,
             max_ms=options.max_ms or None,
-            line_ms=None if invoked else LINE_MS,
+            line_ms=None if candidates else LINE_MS,
             context=context,
             chunks=chunks,
         )
@@ -300,7 +276,7 @@ class Bridge:
         typed = Typed(cursor, line=document.line_around(cursor)[0])
         ask = buffer.newest = Ask(typed, cursor, document.version, asyncio.current_task())
         try:
-            completion = await self._answer(ask, self._snapshot(document, cursor), False)
+            completion = await self._answer(ask, self._snapshot(document, cursor), 0)
         except CompletiondError as exc:
             log.debug("The context was not computed: %s", exc)
         else:
@@ -320,11 +296,17 @@ class Bridge:
         if completion.candidates and completion.reason != "timeout":
             self.journal.left(buffer.shown, replaced=True)
             buffer.shown = ask
-        return _items(buffer.document, ask, ask.typed.cursor)
+        return items_left(buffer.document, ask, ask.typed.cursor)
 
-    def accepted(self, ident: int, candidate: int, characters: int) -> None:
-        """Tell the daemon that a person took this answer."""
-        self._tell(Feedback(ident, "accepted", candidate, characters))
+    def place(self, uri: str) -> Place:
+        """An open document, as an edit of it is addressed."""
+        document = self._buffers[uri].document
+        return Place(uri, document.version, document.line_end)
+
+    async def why(self, request: int) -> Why:
+        """What became of a request, 0 of the latest. Raises NoDaemon."""
+        client = await self.link.connected()
+        return await client.why(request, WHY_S)
 
     def _tell(self, feedback: Feedback) -> None:
         self.journal.told(feedback)
@@ -335,36 +317,3 @@ class Bridge:
         if client is None:
             return False
         return client.feedback(told) if isinstance(told, Feedback) else client.spans(told)
-
-
-def _apply(buffer: Buffer, change: Change) -> Edit:
-    document = buffer.document
-    if change.span is None:
-        edit = Edit(0, len(document.text), change.text)
-        document.replace(change.text)
-    else:
-        edit = document.change(*change.span, change.text)
-    if buffer.newest is not None:
-        buffer.newest.typed.follow(edit)
-    if buffer.shown is not None and buffer.shown is not buffer.newest:
-        buffer.shown.typed.follow(edit)
-    return edit
-
-
-def _items(document: Document, ask: Ask, cursor: int) -> list[Item]:
-    """What is left of an answer's candidates at the cursor, without repetitions."""
-    items = dict[str, Item]()
-    closers = ask.typed.closers(cursor)
-    if closers is None:
-        return []
-    before, after = document.line_around(cursor)
-    for index, candidate in enumerate(ask.candidates):
-        text = ask.typed.rest(line_feeds(candidate.text), cursor)
-        if closers and text:
-            # The answer closes by itself what the editor has closed since.
-            text, _ = fit(text, before, document.text[cursor : cursor + SEEN_AFTER])
-        if text:
-            end = cursor + min(candidate.replace, len(after))
-            span = document.position_at(cursor), document.position_at(end)
-            items.setdefault(text, Item(text, *span, before, ask.id, index))
-    return list(items.values())

@@ -37,6 +37,7 @@ class DaemonProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._failures = 0
         self._give_up = 0.0
+        self._logged = 0
         self._pause_until = 0.0
         self.under_way = False
 
@@ -62,7 +63,8 @@ class DaemonProcess:
             self._process = self._spawn()
         except OSError as exc:
             log.warning("Cannot start a daemon: %s", exc)
-            return self._failed(now)
+            self._failed(now)
+            return f"The completion daemon cannot be started: {exc.strerror}, {exc.filename}."
         self.under_way, self._give_up = True, now + START_S
         return ""
 
@@ -70,7 +72,12 @@ class DaemonProcess:
         self.under_way = False
         self._pause_until = now + BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
         self._failures += 1
-        return f"The completion daemon could not be started; {log_file()} says why."
+        said = _last_line(log_file(), self._logged)
+        return (
+            f"The completion daemon could not be started: {said}"
+            if said
+            else (f"The completion daemon could not be started; {log_file()} says why.")
+        )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         path = log_file()
@@ -81,6 +88,7 @@ class DaemonProcess:
         if self._model:
             env["COMPLETIOND_MODEL_NAME"] = self._model
         with path.open("ab") as output:
+            self._logged = output.tell()
             return subprocess.Popen(
                 list(self._command),
                 stdin=subprocess.DEVNULL,
@@ -95,3 +103,14 @@ class DaemonProcess:
 def log_file() -> Path:
     """Where a daemon that a bridge starts writes."""
     return Path(platformdirs.user_state_dir(APP)) / "daemon.log"
+
+
+def _last_line(path: Path, start: int) -> str:
+    """The last thing that was written there behind `start`: a command's error is one line."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(start, path.stat().st_size - LOG_LIMIT))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:400] for line in reversed(lines) if line.strip()), "")

@@ -87,6 +87,12 @@ class Document:
             self._text = _SURROGATE.sub("\ufffd", text) if self._surrogates else text
         return self._text
 
+    @property
+    def line_end(self) -> str:
+        """The one of its first line; of a single line, a line feed."""
+        first = self._lines[0]
+        return first[len(first.rstrip("\r\n")) :] or "\n"
+
     def offset_at(self, position: Position) -> int:
         line, column = self._place(position)
         return self._start(line) + column

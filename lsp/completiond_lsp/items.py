@@ -5,14 +5,14 @@ Knows LSP's types; what the text is and where it belongs it is told.
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lsprotocol import types
 
-from completiond_lsp.bridge import Item
+from completiond_lsp.buffers import Item
 from completiond_lsp.documents import Encoding, units
 
-ACCEPTED = "completiond.accepted"
+ACCEPT = "completiond.accept"
 FALLBACK = types.CompletionOptions(trigger_characters=[".", "(", "=", " "])
 
 
@@ -32,6 +32,27 @@ def needs_fallback(capabilities: Any) -> bool:
     """Whether raw client capabilities lack inline completion; some say null and mean yes."""
     document = capabilities.get("textDocument") if isinstance(capabilities, dict) else None
     return not isinstance(document, dict) or "inlineCompletion" not in document
+
+
+class Place(NamedTuple):
+    """A document as edits are addressed to it."""
+
+    uri: str
+    version: int
+    line_end: str
+
+
+def edit_of(
+    item: Item, place: Place, capabilities: types.ClientCapabilities
+) -> types.WorkspaceEdit:
+    """The item as a change of the document; of that version only, if the editor can tell."""
+    span = types.Range(types.Position(*item.start), types.Position(*item.end))
+    edit = types.TextEdit(span, item.text.replace("\n", place.line_end))
+    workspace = capabilities.workspace
+    if workspace and workspace.workspace_edit and workspace.workspace_edit.document_changes:
+        at = types.OptionalVersionedTextDocumentIdentifier(place.uri, place.version)
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(at, [edit])])
+    return types.WorkspaceEdit(changes={place.uri: [edit]})
 
 
 def completion_list(items: Sequence[Item], encoding: Encoding, client: str) -> types.CompletionList:
@@ -60,8 +81,7 @@ def _completion_item(item: Item, encoding: Encoding, client: str) -> types.Compl
 
 def _accepted(item: Item) -> types.Command:
     """What the editor runs when a person takes the item."""
-    arguments = [item.id, item.candidate, len(item.text)]
-    return types.Command(title="accepted", command=ACCEPTED, arguments=arguments)
+    return types.Command(title="accepted", command=ACCEPT, arguments=[item.id, item.text])
 
 
 def _last_word(line: str) -> str:

@@ -11,15 +11,31 @@ from pygls.exceptions import JsonRpcInvalidParams
 from completiond_lsp.documents import Position
 
 AUTOMATIC = 2
+CANDIDATES = 3
+"""How many to ask for when a person asks: they can be cycled through."""
 
 
 class InlineRequest(NamedTuple):
-    """`textDocument/inlineCompletion`; `version` is an addition of some clients."""
+    """`textDocument/inlineCompletion`; `version` is an addition of some clients.
+
+    `candidates` are wanted by a person; 0: nobody has asked, somebody types.
+    """
 
     uri: str
     version: int | None
     position: Position
-    invoked: bool
+    candidates: int = 0
+
+    @property
+    def invoked(self) -> bool:
+        return self.candidates > 0
+
+
+class Shown(NamedTuple):
+    """An item that an editor gives back: whose it is, and its text."""
+
+    id: int
+    text: str
 
 
 class Change(NamedTuple):
@@ -46,7 +62,58 @@ def inline_request(params: Any) -> InlineRequest:
         uri=_text(document.get("uri"), "textDocument.uri"),
         version=version if type(version) is int else None,
         position=_position(params.get("position"), "position"),
-        invoked=kind in (0, 1),
+        candidates=CANDIDATES if kind in (0, 1) else 0,
+    )
+
+
+def here(argument: Any) -> InlineRequest:
+    """The argument of `completiond.completeHere`: `{textDocument, position}`."""
+    return inline_request(argument)._replace(candidates=1)
+
+
+def item(params: Any) -> Shown:
+    """The item of `textDocument/didShowCompletion` and its like."""
+    found = _map(_map(params, "params").get("item"), "item")
+    text = found.get("insertText")
+    given = _map(found.get("command"), "item.command").get("arguments")
+    ident = given[0] if isinstance(given, list) and given else None
+    if type(ident) is not int:
+        raise JsonRpcInvalidParams("`item.command.arguments` must begin with the item's number.")
+    return Shown(ident, text if isinstance(text, str) else "")
+
+
+def taken(params: Any) -> Shown:
+    """The same with the part that was taken: `acceptedLength` counts units of UTF-16."""
+    shown, length = item(params), params.get("acceptedLength")
+    if type(length) is not int or length < 0:
+        raise JsonRpcInvalidParams("`acceptedLength` must be 0 or more.")
+    units = shown.text.encode("utf-16-le", "surrogatepass")[: 2 * length]
+    return shown._replace(text=units.decode("utf-16-le", "ignore"))
+
+
+class ActionRequest(NamedTuple):
+    """`textDocument/codeAction`; `only`: kinds that are wanted, empty: any."""
+
+    uri: str
+    start: Position
+    end: Position
+    only: tuple[str, ...]
+    automatic: bool
+
+
+def action_request(params: Any) -> ActionRequest:
+    uri = document_uri(params)
+    span, context = _map(params.get("range"), "range"), params.get("context")
+    context = context if isinstance(context, Mapping) else {}
+    only = context.get("only")
+    return ActionRequest(
+        uri=uri,
+        start=_position(span.get("start"), "start"),
+        end=_position(span.get("end"), "end"),
+        only=tuple(kind for kind in only if isinstance(kind, str))
+        if isinstance(only, list)
+        else (),
+        automatic=context.get("triggerKind") == AUTOMATIC,
     )
 
 
@@ -64,6 +131,12 @@ def opened(params: Any) -> Opened:
 def document_uri(params: Any) -> str:
     document = _map(_map(params, "params").get("textDocument"), "textDocument")
     return _text(document.get("uri"), "textDocument.uri")
+
+
+def focused_uri(params: Any) -> str:
+    """Empty if what has the focus is no document."""
+    document = params.get("textDocument") if isinstance(params, Mapping) else None
+    return document_uri(params) if document is not None else ""
 
 
 def document_version(params: Any) -> int | None:

@@ -5,128 +5,29 @@ next message is read, so that a snapshot is of the text that the request was mad
 """
 
 import argparse
-import asyncio
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
-from pygls.lsp.server import LanguageServer
+from pygls.exceptions import JsonRpcInvalidParams
 
-from completiond.errors import ProtocolError
 from completiond.version import __version__
-from completiond_lsp import items
+from completiond_lsp import commands, items
 from completiond_lsp import params as read
-from completiond_lsp.bridge import Bridge
-from completiond_lsp.daemon_link import DaemonLink, Target
+from completiond_lsp.daemon_link import Target
 from completiond_lsp.daemon_process import SERVE
 from completiond_lsp.documents import Encoding
-from completiond_lsp.options import SECTION, Options, parse
-from completiond_lsp.rpc import Protocol
-
-log = logging.getLogger(__name__)
+from completiond_lsp.editor import STATUS, Server
+from completiond_lsp.options import SECTION
 
 ENCODINGS: dict[str, Encoding] = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-32": "utf-32"}
-WATCH_EDITOR_S = 0.5
+DID_SHOW = "textDocument/didShowCompletion"
+DID_TAKE = "textDocument/didPartiallyAcceptCompletion"
+DID_REJECT = "completiond/didReject"
 DID_FOCUS = "textDocument/didFocus"
 DID_YANK = "completiond/didYank"
-
-
-class Server(LanguageServer):
-    """One editor. `target` is what the command line says; settings may say more."""
-
-    protocol: Protocol
-
-    def __init__(self, target: Target) -> None:
-        super().__init__("completiond-lsp", __version__, protocol_cls=Protocol)
-        self.client_name = ""
-        self._flags = target
-        self._initial = Options()
-        self._warned: set[str] = set()
-        self._watch: asyncio.Task[None] | None = None
-        self.bridge = Bridge(DaemonLink(target, self._tell), warn=self._log)
-
-    def configure(self, settings: Any) -> None:
-        """Take settings over the initial ones; what is wrong with them is logged, once each."""
-        if settings is None:
-            return
-        options, warnings = parse(settings, self._initial)
-        for warning in warnings:
-            if warning not in self._warned:
-                self._warned.add(warning)
-                self._log(warning)
-        self.bridge.options = options
-        self.bridge.link.aim(
-            Target(
-                endpoint=options.endpoint or self._flags.endpoint,
-                start=options.start_daemon and self._flags.start,
-                model=options.model,
-                command=self._flags.command,
-            )
-        )
-
-    def start(self, settings: Any, client: str) -> None:
-        """Take what `initialize` says."""
-        self.client_name = client.lower()
-        self.bridge.journal.editor = client
-        self.configure(settings)
-        self._initial = self.bridge.options
-
-    async def fetch_settings(self) -> None:
-        """Ask an editor that keeps settings for ours; not every one does."""
-        workspace = self.client_capabilities.workspace
-        if workspace is None or not workspace.configuration:
-            return
-        item = types.ConfigurationItem(section=SECTION)
-        try:
-            found = await self.workspace_configuration_async(types.ConfigurationParams([item]))
-        except JsonRpcException as exc:
-            log.info("The editor has no settings for us: %s", exc)
-        else:
-            self.configure(found[0] if found else None)
-
-    def watch_editor(self) -> None:
-        """End with the editor, even if something else keeps our standard input open."""
-        if self.process_id is not None and _lives(self.process_id):
-            self._watch = asyncio.create_task(_exit_after(self.process_id), name="editor watch")
-
-    def report_server_error(self, error: Exception, source: Any) -> None:
-        """To our log. pygls would open a window over the person's text."""
-        if isinstance(error, JsonRpcInternalError):
-            log.error("%s\n%s", error, "".join((error.data or {}).get("traceback", ())))
-        elif isinstance(error, JsonRpcException):
-            log.info("%s", error)
-        else:
-            log.warning("Unreadable message: %s: %s", type(error).__name__, error)
-
-    def _log(self, sentence: str) -> None:
-        self.window_log_message(
-            types.LogMessageParams(type=types.MessageType.Warning, message=sentence)
-        )
-
-    def _tell(self, sentence: str) -> None:
-        self.window_show_message(
-            types.ShowMessageParams(type=types.MessageType.Warning, message=sentence)
-        )
-
-
-async def _exit_after(process: int) -> None:
-    while _lives(process):
-        await asyncio.sleep(WATCH_EDITOR_S)
-    os._exit(0)  # an orderly exit would wait for the thread that reads standard input
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 # -- handlers -----------------------------------------------------------------------------------
@@ -150,6 +51,7 @@ async def initialized(ls: Server, params: Any) -> None:
     ls.watch_editor()
     await ls.fetch_settings()
     ls.bridge.connect()
+    ls.bridge.standing.tell()
 
 
 def did_open(ls: Server, params: Any) -> None:
@@ -175,13 +77,35 @@ def did_save(ls: Server, params: Any) -> None:
 
 
 def did_focus(ls: Server, params: Any) -> None:
-    """`textDocument/didFocus {textDocument}`, which some clients send."""
-    ls.bridge.focused(read.document_uri(params))
+    """`textDocument/didFocus {textDocument?}`, which some clients send."""
+    ls.bridge.focused(read.focused_uri(params))
 
 
 def did_yank(ls: Server, params: Any) -> None:
     """`completiond/didYank {text, textDocument?}`: the person has copied a text."""
     ls.bridge.yanked(*read.yanked(params))
+
+
+def did_show(ls: Server, params: Any) -> None:
+    """`{item}`: it is drawn."""
+    ident, text = read.item(params)
+    ls.bridge.journal.drawn(ident)
+    ls.bridge.ledger.shown(ident, text)
+
+
+def did_take(ls: Server, params: Any) -> None:
+    """`{item, acceptedLength}`: the person took that much of it."""
+    ls.bridge.ledger.accepted(*read.taken(params))
+
+
+def did_reject(ls: Server, params: Any) -> None:
+    """`{item}`: the person has sent it away."""
+    ls.bridge.ledger.rejected(*read.item(params))
+
+
+def status(ls: Server, params: Any) -> dict[str, Any]:
+    """`completiond/status`: how things stand."""
+    return ls.bridge.standing.now()
 
 
 async def did_change_configuration(ls: Server, params: Any) -> None:
@@ -197,16 +121,9 @@ async def inline_completion(ls: Server, params: Any) -> list[types.InlineComplet
 
 
 async def completion(ls: Server, params: Any) -> types.CompletionList:
-    request = read.inline_request(params)._replace(invoked=False)
+    request = read.inline_request(params)._replace(candidates=0)
     found = await ls.bridge.complete(request)
     return items.completion_list(found, ls.bridge.encoding, ls.client_name)
-
-
-def accepted(ls: Server, ident: int = 0, candidate: int = 0, characters: int = 0) -> None:
-    try:
-        ls.bridge.accepted(ident, candidate, characters)
-    except ProtocolError as exc:
-        raise JsonRpcInvalidParams(str(exc)) from exc
 
 
 def make_server(target: Target) -> Server:
@@ -220,14 +137,21 @@ def make_server(target: Target) -> Server:
         (types.TEXT_DOCUMENT_DID_CLOSE, did_close),
         (types.TEXT_DOCUMENT_DID_SAVE, did_save),
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, did_change_configuration),
+        (DID_SHOW, did_show),
+        (DID_TAKE, did_take),
+        (DID_REJECT, did_reject),
         (DID_FOCUS, did_focus),
         (DID_YANK, did_yank),
+        (STATUS, status),
     ):
         server.feature(method)(handler)
     # Without options pygls advertises nothing.
     options = types.InlineCompletionOptions()
     server.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION, options)(inline_completion)
-    server.command(items.ACCEPTED)(accepted)
+    actions = types.CodeActionOptions(code_action_kinds=[commands.KIND])
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, actions)(commands.code_action)
+    for name, command in commands.ALL.items():
+        server.command(name)(command)
     return server
 
 

@@ -1,9 +1,11 @@
 """A client's documents: newest kept, within the bound, apart from each other."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completiond.drafters.corpus import DOCUMENT_SHARE, Corpus
+from completiond.drafters.corpus import COPIES, DOCUMENT_SHARE, Corpus
+from completiond.drafters.ngrams import Chains
 from completiond.drafters.text import BOUNDARY
 
 Puts = st.lists(st.tuples(st.sampled_from("abcdef"), st.lists(st.integers(1, 3), max_size=40)))
@@ -76,6 +78,34 @@ def test_a_flood_of_documents_stays_within_the_bound() -> None:
         corpus.put(str(number), [number % 50, *range(30)])
     assert corpus.tokens <= 2000 and len(corpus.chains) <= 4000
     assert corpus.bytes < 400_000 and "2999" in corpus
+
+
+def test_no_put_waits_for_the_whole_corpus_to_be_written_anew() -> None:
+    corpus, chained, worst = Corpus(40_000), 0, 0
+    link = Chains._link_from
+
+    def counting(chains: Chains, start: int) -> None:
+        nonlocal chained
+        chained += len(chains) - start
+        link(chains, start)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Chains, "_link_from", counting)
+        for number in range(600):
+            chained = 0
+            corpus.put(f"{number % 30}", [number, *range(500)])
+            worst = max(worst, chained)
+    assert worst <= (COPIES + 2) * 502
+    assert len(corpus.chains) <= 2 * 40_000 and len(corpus) == 30
+    assert sorted(text[0] for text in texts(corpus)) == list(range(570, 600))
+
+
+def test_what_is_forgotten_while_all_is_written_anew_is_gone() -> None:
+    corpus = Corpus(1000)
+    for number in range(200):
+        corpus.put(f"{number % 20}", [number, *range(30)])
+        corpus.forget(f"{(number + 7) % 20}")
+        assert len(texts(corpus)) == len(corpus)
 
 
 def test_what_is_forgotten_is_gone() -> None:

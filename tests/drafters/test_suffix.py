@@ -80,7 +80,10 @@ def test_both_sides_of_the_cursor_and_other_files_of_the_prompt_are_drafted_from
 
 def test_the_text_behind_the_cursor_is_a_branch() -> None:
     segments = [Segment("suffix", 0, 3), Segment("prefix", 3, 5)]
-    assert propose(Suffix(), context([50, 51, 52, 1, 2], None, *segments)).ids == (50, 51, 52)
+    beginning = propose(Suffix(), context([50, 51, 52, 1, 2], None, *segments))
+    assert beginning.ids[0] == 50 and beginning.probs[0] < 0.05, "there, but hardly likely"
+    begun = propose(Suffix(), context([50, 51, 52, 1, 2, 50], 5, *segments))
+    assert begun.ids[:2] == (51, 52)
 
 
 def test_an_answer_is_drafted_from_once_its_run_is_over() -> None:

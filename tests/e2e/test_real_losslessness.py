@@ -13,6 +13,7 @@ from completiond.engine.job import Done, Job, Rules
 from completiond.engine.load import load_core
 from completiond.model import store
 from completiond.model.attention import Segment
+from completiond.model.kv_cache import Slot
 from completiond.model.loader import choose_device, load_runner
 from completiond.prompt.tokenizer import Tokenizer
 
@@ -78,3 +79,26 @@ def test_a_row_of_a_tree_has_the_logits_of_plain_decoding_to_the_bit() -> None:
         slot.rewind([*prompt, 0])
         for row in path:
             assert torch.equal(runner.prefill(slot, [ids[row]]), tree[row])
+
+
+def test_a_long_prompt_has_the_same_logits_in_chunks_of_any_width() -> None:
+    """Also where they cross the length at which the order of torch's sums changes."""
+    files = store.resolve("qwen2.5-coder-0.5b")
+    runner = load_runner(
+        files.directory, files.vocab_size, choose_device("cpu"), kernel="int8", graphs=0
+    )
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    ids = Tokenizer.load(files.directory).encode(text)[:1180]
+    assert len(ids) == 1180
+
+    def last(widths: list[int]) -> torch.Tensor:
+        slot, start = Slot(runner.kv), 0
+        for width in widths:
+            logits = runner.prefill(slot, ids[start : start + width])
+            start += width
+        assert start == len(ids)
+        return logits.clone()
+
+    expected = last([128] * 9 + [28])
+    for widths in ([1180], [1000, 180], [1020, 1, 1, 1, 1, 1, 1, 154]):
+        assert torch.equal(last(widths), expected)

@@ -134,6 +134,19 @@ def test_an_unchanged_continuation_takes_one_pass_even_if_hints_never_held_befor
     assert (found.ids, found.passes) == (truth, 1)
 
 
+def test_a_planner_that_knows_nobody_yet_decides_from_the_first_pass_on() -> None:
+    def drafted(policy: Policy) -> int:
+        suffix = Suffix()
+        suffix.feed("c0", "file", [*PROMPTS[0][-3:], *plain(job(0))])
+        core = core_of(policy, [suffix])
+        assert core.decoding.drafting.policy is policy
+        return sum(run(core, [job(0)])[0].drafted.values())
+
+    dear = Planner(Costs({rows: 10.0**rows for rows in range(1, 40)}))
+    assert not len(dear), "nobody has asked yet"
+    assert (drafted(dear), drafted(FixedK(15)) > 0) == (0, True)
+
+
 def test_the_context_says_what_stops_a_text_and_what_is_to_be_spelled_first() -> None:
     seen: list[DraftContext] = []
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 import zmq
 
@@ -32,6 +33,8 @@ class FakeDaemon:
     def __init__(self, endpoint: str, answer: Callable[[m.Complete], Answer]) -> None:
         self.endpoint = endpoint
         self.answer = answer
+        self.state: m.State = "ready"
+        self.facts: dict[str, Any] = {}
         self.received: list[m.FromClient] = []
         self._held: dict[int, tuple[bytes, m.Complete]] = {}
         self._orders: queue.SimpleQueue[tuple[int, Answer]] = queue.SimpleQueue()
@@ -89,7 +92,7 @@ class FakeDaemon:
     def _take(self, router: "zmq.Socket[bytes]", identity: bytes, message: m.FromClient) -> None:
         self.received.append(message)
         if isinstance(message, m.Hello):
-            welcome = m.Welcome(m.VERSION, "fake", time.monotonic_ns(), "fake", "ready")
+            welcome = m.Welcome(m.VERSION, "fake", time.monotonic_ns(), "fake", self.state)
             router.send_multipart([identity, codec.encode(welcome)])
         elif isinstance(message, m.Complete):
             answer = self.answer(message)
@@ -97,6 +100,11 @@ class FakeDaemon:
                 self._held[message.id] = identity, message
             else:
                 self._reply(router, identity, message, answer)
+        elif isinstance(message, m.AskStatus):
+            status = m.Status(message.id, self.state, "fake", "none", 0.0, 1, 0, 0)
+            router.send_multipart([identity, codec.encode(status)])
+        elif isinstance(message, m.AskWhy):
+            router.send_multipart([identity, codec.encode(m.Why(message.id, self.facts))])
         elif isinstance(message, m.Cancel):
             held = self._held.pop(message.id, None)
             was: m.CancelWas = "running" if held else "unknown"

@@ -32,9 +32,12 @@ class Editor:
         env: dict[str, str] | None = None,
         process_id: int | None = None,
         name: str = "",
+        progress: bool = False,
     ) -> None:
         self.replies: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self.notes: list[dict[str, Any]] = []
+        self.standings: list[dict[str, Any]] = []
+        self.asked: list[dict[str, Any]] = []
         self.initialize_s = 0.0
         self.capabilities: dict[str, Any] = {}
         self.stderr = b""
@@ -52,6 +55,7 @@ class Editor:
             "capabilities": {
                 "general": {"positionEncodings": encodings or ["utf-16"]},
                 "workspace": {"configuration": settings is not None},
+                "window": {"workDoneProgress": progress},
                 "textDocument": {} if name else {"inlineCompletion": None},
             },
             "clientInfo": {"name": name or "a real editor"},
@@ -166,12 +170,17 @@ class Editor:
     def _take(self, message: dict[str, Any]) -> None:
         if "method" not in message:
             self.replies[message["id"]].append(message)
+        elif message["method"] == "completiond/status":
+            self.standings.append(message["params"])
         elif "id" not in message:
             self.notes.append(message)
-        else:
-            assert message["method"] == "workspace/configuration"
+        elif message["method"] == "workspace/configuration":
             self.send({"id": message["id"], "result": [self.settings]})
             self.configured += 1
+        else:
+            self.asked.append(message)
+            result = {"applied": True} if message["method"] == "workspace/applyEdit" else None
+            self.send({"id": message["id"], "result": result})
         self._news.set()
 
 

@@ -10,13 +10,21 @@ from fake_daemon import HOLD, Answer, FakeDaemon, completion
 
 from completiond.errors import NoDaemon
 from completiond.protocol import messages as m
-from completiond_lsp.bridge import Bridge, Item
-from completiond_lsp.daemon_link import DaemonLink, Target
+from completiond_lsp.bridge import Bridge
+from completiond_lsp.buffers import Item
+from completiond_lsp.daemon_link import GONE, DaemonLink, Target
 from completiond_lsp.documents import Position
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
 
 URI = "file:///work/space/a.py"
+
+
+def but_gone(sentence: str) -> None:
+    """A daemon that a test ends is gone; nothing else may be told."""
+    assert sentence == GONE
+
+
 Answering = Callable[[m.Complete], Answer]
 
 
@@ -26,7 +34,7 @@ async def bridging(
 ) -> AsyncIterator[tuple[Bridge, FakeDaemon]]:
     """A bridge with one open document and its cursor's line `x = `, and its daemon."""
     endpoint = f"ipc://{path}/d.sock"
-    link = DaemonLink(Target(endpoint, start=False), tell=pytest.fail)
+    link = DaemonLink(Target(endpoint, start=False), tell=but_gone)
     bridge = Bridge(link, folders=["file:///work/space"])
     bridge.open(Opened(URI, "python", 1, text))
     path.chmod(0o700)
@@ -45,7 +53,7 @@ async def bridging(
 def at(
     line: int, character: int, *, invoked: bool = False, version: int | None = None
 ) -> InlineRequest:
-    return InlineRequest(URI, version, Position(line, character), invoked)
+    return InlineRequest(URI, version, Position(line, character), 3 if invoked else 0)
 
 
 def insert(bridge: Bridge, version: int, line: int, character: int, text: str) -> None:
@@ -303,18 +311,18 @@ async def test_an_answer_that_is_shown_or_accepted_is_told_once(tmp_path: Path) 
         (item,) = await bridge.complete(at(0, 4))
         insert(bridge, 2, 0, 4, "1")
         await bridge.complete(at(0, 5))
-        bridge.accepted(item.id, 0, 1)
+        bridge.ledger.accepted(item.id)
         await until(lambda: len(daemon.of(m.Feedback)) == 2)
-        told = [m.Feedback(item.id, "shown"), m.Feedback(item.id, "accepted", 0, 1)]
+        told = [m.Feedback(item.id, "shown"), m.Feedback(item.id, "accepted", 0, 2)]
         assert daemon.of(m.Feedback) == told
 
 
 async def test_what_a_person_asked_for_or_nobody_sees_is_not_told_as_shown(tmp_path: Path) -> None:
     texts = iter([["1", "2"], []])
     async with bridging(tmp_path, lambda _: next(texts)) as (bridge, daemon):
-        await bridge.complete(at(0, 4, invoked=True))
+        item, _ = await bridge.complete(at(0, 4, invoked=True))
         await bridge.complete(at(1, 0))
-        bridge.accepted(1, 0, 1)
+        bridge.ledger.accepted(item.id)
         await until(lambda: bool(daemon.of(m.Feedback)))
         assert [told.event for told in daemon.of(m.Feedback)] == ["accepted"]  # type: ignore[union-attr]
 

@@ -158,3 +158,11 @@ def test_an_edit_of_a_file_of_28_000_lines_is_far_below_5_ms(
     with capsys.disabled():
         print(f"\n  edit at {text.count(chr(10))} lines: median {costs[100] * 1e6:.0f} µs")  # noqa: T201
     assert costs[100] < 0.005
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [("", "\n"), ("a", "\n"), ("a\nb\r\n", "\n"), ("a\r\nb\n", "\r\n"), ("a\rb", "\r")],
+)
+def test_the_line_end_is_that_of_the_first_line(text: str, end: str) -> None:
+    assert Document("file:///a", text, encoding="utf-16").line_end == end

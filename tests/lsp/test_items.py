@@ -3,7 +3,7 @@
 import pytest
 from lsprotocol.types import MarkupContent
 
-from completiond_lsp.bridge import Item
+from completiond_lsp.buffers import Item
 from completiond_lsp.documents import Position
 from completiond_lsp.items import completion_list, inline_items, needs_fallback
 
@@ -18,7 +18,7 @@ def test_ghost_text_is_plain_with_its_range_and_its_id() -> None:
     assert (found.insert_text, found.filter_text) == ("b)", None)
     assert found.range is not None and found.command is not None
     assert (found.range.start.character, found.range.end.character) == (3, 4)
-    assert found.command.arguments == [7, 1, 2]
+    assert found.command.arguments == [7, "b)"]
     assert inline_items([]) == []
 
 

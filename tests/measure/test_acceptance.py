@@ -8,7 +8,7 @@ import pytest
 from completiond.core import Draft, Outcome, Step
 from completiond.measure.acceptance import Account, Way, quartiles
 from completiond.measure.lab import Ran
-from completiond.measure.page import page
+from completiond.measure.page import WIDTH, page
 
 CHAIN = Draft.chain([5, 6, 7], "lookup")
 TREE = Draft((5, 8, 6), (-1, -1, 0), (0.5,) * 3, ("suffix", "lookup", "suffix"))
@@ -110,9 +110,23 @@ def test_the_page_asks_nobody_for_anything() -> None:
 def test_the_page_shows_what_was_measured() -> None:
     text = shown({"model": "<tiny> & small"})
     assert "&lt;tiny&gt; &amp; small" in text and "<tiny>" not in text
-    assert text.count("<svg") == 3 and ">2.50<" in text and "<td>50%</td>" in text
+    assert text.count("<svg") == 3 and ">2.50<" in text and ">50%</td>" in text
     circles = re.findall(r"<circle[^>]*>", text)
     assert len(circles) == 3 and all('fill="none"' in circle for circle in circles)
+
+
+def test_a_source_has_one_colour_in_all_drawings_and_every_label_fits_in() -> None:
+    text = shown({"model": "m"})
+    (bars, speeds, curves) = re.findall(r"<svg.*?</svg>", text, re.S)
+    for colour in set(re.findall(r'stroke="(#\w+)"', curves)):
+        assert f'fill="{colour}"' in bars and f'fill="{colour}"' in speeds
+        assert f'color:{colour}"' in text, "the key"
+    for drawing in (bars, speeds, curves):
+        for x, anchor, label in re.findall(
+            r'x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">([^<]*)<', drawing
+        ):
+            room = {"end": float(x), "middle": 2 * min(float(x), WIDTH - float(x))}[anchor]
+            assert 7 * len(label) <= room, label
 
 
 def test_a_page_without_any_drafts_is_a_page() -> None:

@@ -128,7 +128,7 @@ def test_wanted_rows_are_counted_across_segments() -> None:
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "width"), [(14, 2, 64), (8, 8, 64), (9, 3, 32), (12, 2, 128)]
 )
-@pytest.mark.parametrize("past", [0, 62, 255, 319, 511, 512, 700])
+@pytest.mark.parametrize("past", [0, 62, 319, 511, 700, 990, 2030])
 def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
     dtype: torch.dtype, heads: int, kv_heads: int, width: int, past: int
 ) -> None:
@@ -161,7 +161,7 @@ BRANCHING = [-1, 0, 1, 2, 1, 4, 5, 0, 7, 7]
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("window", [None, 40])
-@pytest.mark.parametrize("past", [0, 61, 510, 700])
+@pytest.mark.parametrize("past", [0, 61, 510, 700, 1018])
 def test_a_row_of_a_tree_is_that_of_plain_decoding_to_the_bit(
     dtype: torch.dtype, window: int | None, past: int
 ) -> None:

@@ -61,7 +61,7 @@ def lf(text: str) -> str:
 
 
 @pytest.mark.parametrize("healing", [True, False])
-@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
+@pytest.mark.parametrize("layout", ["line", "long", "suffix_first", "cursor"])
 def test_healing_takes_back_the_same_word_in_every_layout_or_nothing(
     layout: str, healing: bool
 ) -> None:
@@ -80,7 +80,7 @@ def test_healing_takes_back_the_same_word_in_every_layout_or_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
+@pytest.mark.parametrize("layout", ["line", "long", "suffix_first", "cursor"])
 def test_the_parts_of_a_prompt_are_the_text(name: str, layout: str) -> None:
     tokenizer = real(name)
     build = builder(tokenizer, layout=layout).build
@@ -123,7 +123,7 @@ def test_the_order_of_each_layout() -> None:
     cursor = builder(tokenizer, layout="cursor").build(snapshot, max_tokens=8)
     assert shown(tokenizer, cursor) == "<fim_prefix>a\nb = fo<fim_suffix>o\nc<fim_middle>"
     assert cursor.healed == "" and cursor.max_tokens == 8
-    first = builder(tokenizer, "starcoder2-spm").build(snapshot, max_tokens=8)
+    first = builder(tokenizer, layout="suffix_first").build(snapshot, max_tokens=8)
     assert shown(tokenizer, first) == "<fim_prefix><fim_suffix>o\nc<fim_middle>a\nb ="
     alone = builder(tokenizer, "none").build(snapshot, max_tokens=8)
     assert shown(tokenizer, alone) == "a\nb =" and alone.healed == " fo"
@@ -282,7 +282,7 @@ def test_a_key_changes_only_the_end_of_the_prompt(name: str) -> None:
     assert max(fresh) <= 4
 
 
-@pytest.mark.parametrize("layout", ["line", "long", "cursor"])
+@pytest.mark.parametrize("layout", ["line", "long", "suffix_first", "cursor"])
 def test_the_left_edge_stays_for_most_keys(layout: str) -> None:
     tokenizer = real("starcoder")
     build = builder(tokenizer, layout=layout).build

@@ -5,7 +5,6 @@ from vocabularies import FAMILY_OF, NAMES, real
 
 from completiond.errors import ModelUnsupported
 from completiond.prompt.templates import (
-    BY_NAME,
     FAMILIES,
     KNOWN_FILL,
     choose,
@@ -69,16 +68,6 @@ def test_a_template_that_does_not_fit_is_refused_with_what_to_set() -> None:
 def test_an_unknown_template_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelUnsupported, match=r"no template 'qwen'.*qwen2\.5-coder.*none"):
         choose(ByteTokenizer(), "qwen")
-
-
-def test_the_suffix_first_order_is_taken_by_name_only() -> None:
-    assert {name for name, template in BY_NAME.items() if template.order == "spm"} == {
-        "starcoder-spm",
-        "starcoder2-spm",
-        "codellama-spm",
-    }
-    template = choose(ByteTokenizer(), "starcoder2-spm")
-    assert template and template.order == "spm"
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,15 @@ def test_two_daemons_go_on_with_the_store_that_either_begins(
     two.put(5, full(request=5))
     two.tick()
     assert kept(tmp_path) == [3, 5]
+
+
+def test_a_key_that_no_store_can_hold_does_not_end_it(
+    tmp_path: Path, made: Callable[[], Writer], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = made()
+    for odd in ({"position": 1 << 70}, {"path": "\ud800"}):
+        one.put(1, full(request=1, **odd))
+        one.tick()
+    one.put(2, full(request=2))
+    one.tick()
+    assert kept(tmp_path) == [2] and (one.lost, len(caplog.records)) == (2, 1)

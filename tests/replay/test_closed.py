@@ -26,6 +26,8 @@ async def test_every_side_is_asked_the_same_keys_and_memory_is_told_apart(tmp_pa
         rows, bound = await closed._closed([trace], sides, 6)
     assert [set(row) for row in rows] == [{"daemon", "bridge"}] * 6
     assert [row["daemon"].computed for row in rows] == [True] + [False] * 5
+    assert [row["bridge"].local for row in rows] == [False] + [True] * 5
+    assert not any(row["daemon"].local for row in rows)
     assert rows[0]["daemon"].prefilled > len(BEFORE) / 2
     assert rows[1]["daemon"].prefilled == 0
     assert bound["no_pass_bound"] == pytest.approx(5 / 6, abs=1e-3)

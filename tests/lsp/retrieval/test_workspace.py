@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from completiond_lsp.retrieval.sources import MAX_SOURCE
-from completiond_lsp.retrieval.workspace import Workspace
+from completiond_lsp.retrieval.workspace import MAX_FILES, Workspace
 
 AWKWARD = Path(__file__).parents[4] / "shared/data/awkward"
 
@@ -150,3 +150,15 @@ def test_awkward_files_are_read_clean_or_not_at_all() -> None:
     assert notebook is not None and notebook.language == "python"
     assert '"cell_type"' not in notebook.text
     assert workspace.source("notebook_broken.ipynb") is None
+
+
+@pytest.mark.slow  # it makes a hundred thousand files
+def test_of_a_hundred_thousand_files_a_bounded_part_is_known(tmp_path: Path) -> None:
+    for folder in range(400):
+        (tmp_path / f"d{folder}").mkdir()
+        for number in range(250):
+            (tmp_path / f"d{folder}" / f"m{number}.py").touch()
+    workspace = Workspace([str(tmp_path)])
+    assert len(names(workspace)) == MAX_FILES == workspace.files
+    assert len(workspace.named("m7")) == MAX_FILES // 250
+    assert len(names(workspace)) == MAX_FILES, "the same ones at a second look"

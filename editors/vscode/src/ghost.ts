@@ -1,0 +1,66 @@
+/**
+ * The suggestion that was given last, and what became of it, as far as the public API tells:
+ * given is taken for shown, a part is measured in the text, dismissed is our own key.
+ */
+
+import {
+  commands,
+  type InlineCompletionItem,
+  type InlineCompletionList,
+  type Position,
+  Range,
+  type TextDocument,
+  type TextEditor,
+  window,
+} from 'vscode';
+import type { LanguageClient } from 'vscode-languageclient/node';
+
+import { didAcceptPart, didReject, didShow, type Item } from './protocol';
+
+type Offer = { item: Item; document: TextDocument; start: Position };
+type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
+
+export class Ghost {
+  private offer: Offer | undefined;
+
+  constructor(private readonly client: () => LanguageClient | undefined) {}
+
+  /** The editor has got these items and nobody has typed since. */
+  given(document: TextDocument, items: Items): void {
+    const [first] = Array.isArray(items) ? items : (items?.items ?? []);
+    if (!first?.range || typeof first.insertText !== 'string') {
+      this.offer = undefined;
+      return;
+    }
+    const item: Item = { insertText: first.insertText, ...(first.command && { command: first.command }) };
+    this.offer = { item, document, start: first.range.start };
+    void this.client()?.sendNotification(didShow, { item });
+  }
+
+  /** Have the editor take a part of the suggestion, and say how much it took. */
+  async takePart(command: string): Promise<void> {
+    const offer = this.offer;
+    await commands.executeCommand(command);
+    const acceptedLength = offer ? takenOf(offer, window.activeTextEditor) : 0;
+    if (!offer || !acceptedLength) return;
+    void this.client()?.sendNotification(didAcceptPart, { item: offer.item, acceptedLength });
+  }
+
+  /** Hide the suggestion: the person does not want it. */
+  async dismiss(): Promise<void> {
+    const offer = this.offer;
+    this.offer = undefined;
+    await commands.executeCommand('editor.action.inlineSuggest.hide');
+    const item = offer?.document === window.activeTextEditor?.document ? offer?.item : undefined;
+    if (item) void this.client()?.sendNotification(didReject, { item });
+  }
+}
+
+/** How much of the offered text stands in front of the cursor now, in UTF-16 units. */
+function takenOf(offer: Offer, editor: TextEditor | undefined): number {
+  if (editor?.document !== offer.document) return 0;
+  const cursor = editor.selection.active;
+  if (cursor.isBefore(offer.start)) return 0;
+  const taken = editor.document.getText(new Range(offer.start, cursor)).replaceAll('\r\n', '\n');
+  return offer.item.insertText.startsWith(taken) ? taken.length : 0;
+}

@@ -1,0 +1,27 @@
+"""Which editors are here. One that is not is skipped with the way to install it."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from world import World, editors
+
+NVIMS = ("nvim-0.11", "nvim-latest")
+collect_ignore = [] if find_spec("playwright") else ["vscode"]
+"""What drives VS Code; without it the tests there are not collected."""
+
+
+@pytest.fixture(params=NVIMS)
+def program(request: pytest.FixtureRequest) -> Path:
+    path = editors() / request.param / "nvim"
+    if not path.exists():
+        pytest.skip(f"no {request.param} here; scripts/get_editors {request.param} installs it")
+    return path
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    here = World(tmp_path)
+    yield here
+    here.close()

@@ -1,0 +1,197 @@
+"""Laws of what an editor can ask for by name, on a real language server and a fake daemon."""
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_daemon import HOLD, FakeDaemon
+from lsp_editor import URI, Editor, inline, span, texts
+
+from completiond.protocol import messages as m
+from completiond_lsp.pulling import Puller
+
+pytestmark = pytest.mark.slow  # real processes
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[FakeDaemon]:
+    tmp_path.chmod(0o700)
+    with FakeDaemon(f"ipc://{tmp_path}/d.sock", lambda _: ["f(\n1)", "2"]) as daemon:
+        yield daemon
+
+
+async def run(editor: Editor, command: str, *arguments: Any) -> dict[str, Any]:
+    params = {"command": command, "arguments": list(arguments)}
+    return await editor.request("workspace/executeCommand", params)
+
+
+def here(line: int, character: int) -> dict[str, Any]:
+    return {
+        "textDocument": {"uri": URI},
+        "position": {"line": line, "character": character},
+    }
+
+
+async def test_complete_here_puts_the_answer_in_with_the_documents_line_ends(
+    daemon: FakeDaemon,
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = \r\ny")
+        reply = await run(editor, "completiond.completeHere", here(0, 4))
+        assert reply["result"] == {"applied": True}
+        (asked,) = editor.asked
+        edit = {"range": span((0, 4), (0, 4)), "newText": "f(\r\n1)"}
+        assert asked["params"]["edit"] == {"changes": {URI: [edit]}}
+        assert (daemon.completes[0].trigger, daemon.completes[0].n) == ("invoked", 1)
+        await editor.until(lambda: bool(daemon.of(m.Feedback)))
+        assert daemon.of(m.Feedback) == [m.Feedback(daemon.completes[0].id, "accepted", 0, 5)]
+        daemon.answer = lambda _: []
+        reply = await run(editor, "completiond.completeHere", here(1, 1))
+        assert reply["result"]["applied"] is False and reply["result"]["message"]
+        assert len(editor.asked) == 1
+        assert (await run(editor, "completiond.completeHere"))["error"]["code"] == -32602
+    assert editor.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("context", "offered"),
+    [
+        ({}, True),
+        ({"diagnostics": [], "triggerKind": 1}, True),
+        ({"triggerKind": 2}, False),
+        ({"triggerKind": 2, "only": ["refactor"]}, True),
+        ({"only": ["refactor.inline"]}, True),
+        ({"only": ["quickfix"]}, False),
+    ],
+)
+async def test_the_code_action_is_for_who_looks_for_it_and_asks_nobody(
+    daemon: FakeDaemon, context: dict[str, Any], offered: bool
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = ")
+        params = {"textDocument": {"uri": URI}, "range": span((0, 1), (0, 4)), "context": context}
+        (*found,) = (await editor.request("textDocument/codeAction", params))["result"]
+        assert bool(found) is offered and daemon.completes == []
+        if offered:
+            assert found[0]["command"]["arguments"] == [here(0, 4)]
+
+
+async def test_the_status_is_sent_when_it_changes_and_answered_when_it_is_asked_for(
+    daemon: FakeDaemon,
+) -> None:
+    daemon.state = "loading"
+    async with Editor(endpoint=daemon.endpoint, progress=True) as editor:
+        editor.open("x = ")
+        early = editor.complete(0, 4)
+        await editor.until(lambda: any(each["state"] == "loading" for each in editor.standings))
+        await editor.until(lambda: bool(editor.notes))
+        daemon.state = "ready"
+        assert texts(await editor.reply(early)) == ["f(\n1)", "2"], "it waited for the model"
+        await editor.until(lambda: editor.standings[-1].get("last", {}).get("source") is not None)
+        assert editor.standings[-1]["state"] == "ready"
+        assert (editor.standings[-1]["model"], editor.asked[0]["method"]) == (
+            "fake",
+            "window/workDoneProgress/create",
+        )
+        await editor.until(lambda: editor.notes[-1]["params"]["value"]["kind"] == "end")
+        assert editor.notes[0]["params"]["value"]["title"] == "completiond"
+        found = (await editor.request("completiond/status", {}))["result"]
+        assert found == editor.standings[-1]
+        await editor.request("textDocument/inlineCompletion", inline(0, 4))
+        found = (await editor.request("completiond/status", {}))["result"]
+        assert found["last"] == {"id": daemon.completes[0].id, "source": "typed"}
+
+
+async def test_a_client_that_warns_of_what_it_does_not_know_is_told_nothing(
+    daemon: FakeDaemon,
+) -> None:
+    async with Editor(endpoint=daemon.endpoint, name="Eglot") as editor:
+        editor.open("x = ")
+        await editor.reply(editor.complete(0, 4))
+        assert (await editor.request("completiond/status"))["result"]["state"] == "ready"
+        assert editor.standings == []
+
+
+async def test_what_copilots_clients_tell_is_understood(daemon: FakeDaemon) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = ")
+        reply = await editor.reply(editor.complete(0, 4, kind=1))
+        first, second = reply["result"]
+        editor.notify("textDocument/didFocus", {})
+        editor.notify("textDocument/didShowCompletion", {"item": second})
+        editor.notify("textDocument/didShowCompletion", {"item": {"insertText": "x"}})
+        editor.notify(
+            "textDocument/didPartiallyAcceptCompletion", {"item": first, "acceptedLength": 2}
+        )
+        editor.notify("completiond/didReject", {"item": first})
+        await run(editor, "completiond.accept", first["command"]["arguments"][0])
+        await editor.until(lambda: len(daemon.of(m.Feedback)) == 3)
+        ident = daemon.completes[0].id
+        assert daemon.of(m.Feedback) == [
+            m.Feedback(ident, "shown", 1),
+            m.Feedback(ident, "accepted", 0, 2),
+            m.Feedback(ident, "accepted", 0, 5),
+        ]
+        assert editor.notes == []
+
+
+async def test_why_restart_and_dashboard_answer(daemon: FakeDaemon) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = ")
+        await editor.reply(editor.complete(0, 4))
+        unknown = await run(editor, "completiond.why", "last")
+        assert "does not remember" in unknown["result"]["text"]
+        daemon.facts = {"request": 2, "trigger": "automatic", "ago_s": 1.0, "path": "a.py"}
+        daemon.facts |= {"language": "", "position": 4, "why": "blank", "reason": "empty"}
+        daemon.facts |= {"total_ms": 3.0}
+        found = await run(editor, "completiond.why", 2)
+        assert "nothing but white space" in found["result"]["text"]
+        for wrong in ({}, 1 << 70, None):
+            assert (await run(editor, "completiond.why", wrong))["error"]["code"] == -32602
+        assert "message" in (await run(editor, "completiond.dashboard"))["result"]
+        greeted = len(daemon.of(m.Hello))
+        assert (await run(editor, "completiond.restart"))["result"] is None
+        await editor.until(lambda: len(daemon.of(m.Hello)) > greeted)
+        assert await editor.reply(editor.complete(0, 4))
+    assert editor.stderr == b""
+
+
+async def test_a_restart_ends_what_waits(daemon: FakeDaemon) -> None:
+    daemon.answer = lambda _: HOLD
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = ")
+        waiting = editor.complete(0, 4)
+        await editor.until(lambda: bool(daemon.completes))
+        await run(editor, "completiond.restart")
+        assert (await editor.reply(waiting))["result"] == []
+
+
+PULLING = """
+import json, sys
+for percent in (1, 50):
+    print(json.dumps({"what": "part 1 of 2", "percent": percent}), flush=True)
+print(json.dumps({"what": "joining"}), flush=True)
+print("It is in the cache." if sys.argv[1] == "small" else "")
+sys.exit("No such model." if sys.argv[1] != "small" else 0)
+"""
+
+
+async def test_a_pull_tells_how_far_it_is_and_ends_in_a_sentence() -> None:
+    told: list[tuple[str, int | None]] = []
+    puller = Puller(
+        lambda what, percent: told.append((what, percent)), (sys.executable, "-c", PULLING)
+    )
+    assert await puller.pull("small") == "It is in the cache."
+    assert told[1:3] == [("part 1 of 2", 1), ("part 1 of 2", 50)]
+    assert told[-1] == ("", None)
+    assert await puller.pull("large") == "No such model."
+    gone = Puller(lambda *_: None, ("/no/such/program",))
+    assert "No such file" in await gone.pull("")
+
+
+async def test_a_model_that_does_not_exist_is_pulled_in_vain(daemon: FakeDaemon) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        reply = await run(editor, "completiond.pullModel", "no-such-model")
+        assert "no-such-model" in reply["result"]["text"]
