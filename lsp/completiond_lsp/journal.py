@@ -1,7 +1,7 @@
 """What each key took in this process, and what is left of accepted text: told to the daemon.
 
-Off the path of any key: it is sent in batches, some times a second. Knows documents, requests and the
-clock; decides nothing. The daemon writes it down (docs/record.md).
+Off the path of any key: it is sent in batches, some times a second. Knows documents, requests and
+the clock; decides nothing. The daemon writes it down (docs/record.md).
 """
 
 import asyncio
@@ -244,7 +244,7 @@ class Journal:
             del self._fates[0]
 
     def _tell(self, told: Spans | Feedback) -> bool:
-        """Whether it waits no longer: what the wire cannot hold is dropped, or it stops the rest."""
+        """Whether it waits no longer. What the wire cannot hold is dropped, or it stops the rest."""
         try:
             return self._send(told)
         except ProtocolError:
