@@ -244,7 +244,7 @@ class Journal:
             del self._fates[0]
 
     def _tell(self, told: Spans | Feedback) -> bool:
-        """Whether it waits no longer. What the wire cannot hold is dropped, or it stops the rest."""
+        """Whether it waits no longer: what the wire cannot hold is dropped, not tried again."""
         try:
             return self._send(told)
         except ProtocolError:
