@@ -76,8 +76,9 @@ class Told:
         if told.event == "retained":
             changes = _retained(entry.key, characters, told.after_s)
         elif told.event == "accepted":
-            taken = max(characters, entry.key.taken or 0)
-            part = taken < _offered(entry.key, told.candidate)
+            offered = _offered(entry.key, told.candidate)
+            taken = max(min(characters, offered), entry.key.taken or 0)
+            part = taken < offered
             changes = _became(entry.key, "partially" if part else "accepted") | {"taken": taken}
         else:
             changes = _became(entry.key, told.event)
@@ -100,7 +101,7 @@ class Told:
         if span.kind == "warm":
             changes["kind"] = "warm"
         elif span.characters > 0:
-            changes["shown"] = min(span.characters, MOST_CHARACTERS)
+            changes["shown"] = entry.key.shown or min(span.characters, MOST_CHARACTERS)
             changes |= _became(entry.key, "shown")
         if state.editor:
             changes["editor"] = state.editor
@@ -146,7 +147,8 @@ def _joined(entry: Entry, clocks: Clocks, span: m.Span, at: dict[str, int]) -> d
     join = clocks.join(at, entry.course.arrived, entry.course.replied)
     changes: dict[str, Any] = {f"{name}_us": us for name, us in join.stages.items()}
     if "replied" in at:
-        changes["total_us"] = _total_us(span, at)
+        here = sum(entry.course.stages().values())  # a key cannot be shorter than a part of it
+        changes["total_us"] = max(here, _total_us(span, at))
     return changes | {"clock_us": join.clock} | _drawn(at)
 
 

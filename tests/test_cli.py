@@ -149,6 +149,8 @@ MISTAKES = [
     (("status",), "start one with `completiond serve`."),
     (("why", "last"), "start one with `completiond serve`."),
     (("why", "first"), "give its number, or `last`."),
+    (("why", "9" * 5_000), "give its number, or `last`."),
+    (("why", str(1 << 63)), "give its number, or `last`."),
     (("serve",), "run `completiond models pull qwen2.5-coder-0.5b`"),
     (("serve", "--model", "qwen2.5-coder-0.5"), "did you mean `qwen2.5-coder-0.5b`?"),
     (("complete", "a.py:1:1"), "run `completiond models pull"),

@@ -142,6 +142,19 @@ def test_what_is_left_is_at_most_what_was_taken_and_at_known_times() -> None:
     assert (key.kept_30, key.kept_120, key.kept_300, key.kept_600) == (9, None, None, 0)
 
 
+def test_no_more_is_taken_or_shown_than_the_daemon_offered() -> None:
+    world = World()
+    world.span(characters=5_000)
+    world.feedback("accepted", characters=999_999)
+    assert (world.key.shown, world.key.taken, world.key.outcome) == (9, 9, "accepted")
+
+
+def test_a_total_is_not_less_than_the_daemons_part() -> None:
+    world = World()
+    world.span(at={"received": 11 * MS, "sent": 11 * MS, "answered": 12 * MS, "replied": 12 * MS})
+    assert world.key.total_us == 20_000
+
+
 def test_a_flood_of_one_client_is_bounded_and_another_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,6 +19,7 @@ from completiond.record.queries import reading
 from completiond.record.wall import now_ms
 
 ANSWER_S = 5.0
+MOST_DIGITS = 19
 
 
 def why(
@@ -48,8 +49,8 @@ def _unknown(request: str) -> str:
 def _number(request: str) -> int:
     if request == "last":
         return 0
-    if not request.isdecimal() or not int(request):
-        raise RequestError(f"{request!r} is no request; give its number, or `last`.")
+    if not request.isdecimal() or len(request) > MOST_DIGITS or not 0 < int(request) < 1 << 63:
+        raise RequestError(f"{request[:40]!r} is no request; give its number, or `last`.")
     return int(request)
 
 

@@ -6,6 +6,8 @@ where it is and the next one begun: a database that another process may have ope
 
 import os
 import re
+import stat
+from itertools import count
 from pathlib import Path
 
 from completiond.config import state_dir
@@ -24,8 +26,17 @@ def stores(place: Path) -> list[Path]:
     """All of them, the one in use last."""
     if not place.is_dir():
         return []
-    found = [(int(match[1]), path) for path in place.iterdir() if (match := _match(path))]
+    matches = ((_match(path), path) for path in place.iterdir())
+    found = [(int(match[1]), path) for match, path in matches if match and is_file(path)]
     return [path for _, path in sorted(found)]
+
+
+def is_file(path: Path) -> bool:
+    """Whether it can be a store: of a pipe one would wait, and a link may lead anywhere."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def newest(place: Path) -> Path | None:
@@ -34,9 +45,11 @@ def newest(place: Path) -> Path | None:
 
 
 def following(store: Path | None, place: Path) -> Path:
-    """The one that comes behind that one."""
+    """The one that comes behind that one, past names that something else has."""
     match = _match(store) if store is not None else None
-    return place / f"record-{int(match[1]) + 1 if match else 1}.db"
+    numbers = count(int(match[1]) + 1 if match else 1)
+    paths = (place / f"record-{number}.db" for number in numbers)
+    return next(path for path in paths if not os.path.lexists(path))
 
 
 def create(store: Path) -> None:

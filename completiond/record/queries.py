@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from completiond.errors import RecordError
-from completiond.record import filters
+from completiond.record import filters, place
 from completiond.record.rows import EVERYTHING, GROUP, Drafted, Filter, Key, Pass, Said, Served
 from completiond.record.schema import SELECT_KEY
 
@@ -25,6 +25,8 @@ LOOKED_AT = 50_000
 
 def connect(store: Path) -> sqlite3.Connection:
     """A connection that only reads; several may while the daemon writes."""
+    if not place.is_file(store):
+        raise sqlite3.OperationalError("it is no regular file")
     db = sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
     db.execute("PRAGMA query_only = 1")
     return db

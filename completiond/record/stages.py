@@ -86,7 +86,8 @@ class Clocks:
         before = at["sent"] - at["received"]
         if answered is None:
             there = arrived - sent if self._same else 0
-            return Join({"before": before // 1000, "there": max(0, there) // 1000}, None)
+            there = there if 0 <= there <= LONGEST_NS else 0  # another machine's clock
+            return Join({"before": before // 1000, "there": there // 1000}, None)
         way = max(0, (answered - sent) - (replied - arrived))
         self._same = sent <= arrived and replied <= answered
         wrong = None if self._same else self._learn(way, (arrived - sent + replied - answered) // 2)

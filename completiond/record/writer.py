@@ -143,7 +143,11 @@ class Writer:
         self._begun = max(self._begun, 1)
         found = place.newest(self._place)
         self._news = None
-        return Store(found or place.following(None, self._place), self._daemon)
+        if found is None:
+            found, first = place.following(None, self._place), self._place / "record-1.db"
+            if found != first:
+                self._say_left(first, "it is no regular file", found)
+        return Store(found, self._daemon)
 
     def _trim(self, store: Store) -> None:
         now = time.monotonic()
@@ -221,12 +225,15 @@ class Writer:
             )
             return
         following = place.following(bad, self._place)
-        self._say("left", f"The record {bad} cannot be used ({why}); {following.name} is begun.")
+        self._say_left(bad, why, following)
         try:
             place.create(following)
             place.forget_old(self._place)
         except OSError as exc:
             self._pause(f"The record cannot be written in {self._place} ({exc.strerror}).")
+
+    def _say_left(self, bad: Path | None, why: str, following: Path) -> None:
+        self._say("left", f"The record {bad} cannot be used ({why}); {following.name} is begun.")
 
     def _pause(self, sentence: str) -> None:
         self._pause_until = time.monotonic() + AGAIN_S

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, TypeVar
 
-from completiond.protocol.messages import Candidate, Feedback, Span, SpanKind, Spans, Trigger
+from completiond.errors import ProtocolError
+from completiond.protocol.messages import (
+    MAX_NAME,
+    Candidate,
+    Feedback,
+    Span,
+    SpanKind,
+    Spans,
+    Trigger,
+)
 from completiond_lsp.documents import Document, Edit
 from completiond_lsp.retained import Retained
 from completiond_lsp.typed import Typed, line_feeds
@@ -24,6 +33,7 @@ BATCH = 64
 REMEMBERED = 64
 """Answers that may still be accepted, and accepted texts that are followed."""
 RETAINED_S = (30, 120, 300, 600)
+MOST = (1 << 63) - 1
 
 T = TypeVar("T")
 
@@ -137,13 +147,13 @@ class Journal:
             _keep(self._answers, ask.id, (document, ask))
         span = Span(
             id=ask.id if ask is not None and asked else 0,
-            document=document.uri,
-            version=document.version,
+            document=_name(document.uri),
+            version=max(0, min(document.version, MOST)),
             kind=_kind(key, asked),
             at={"received": key.at["received"]} | asked | key.at,
             took=took,
-            language=document.language,
-            path=key.path,
+            language=_name(document.language),
+            path=_name(key.path),
             position=key.cursor,
             trigger=key.trigger,
             answer=key.answer.id if key.answer is not None else 0,
@@ -228,14 +238,26 @@ class Journal:
     def flush(self) -> None:
         """Tell what waits; what nobody takes is told with the next key."""
         self._timer = None
-        while self._waiting and self._send(Spans(self._waiting[:BATCH], self.editor)):
+        while self._waiting and self._tell(Spans(self._waiting[:BATCH], _name(self.editor))):
             del self._waiting[:BATCH]
-        while self._fates and not self._waiting and self._send(self._fates[0]):
+        while self._fates and not self._waiting and self._tell(self._fates[0]):
             del self._fates[0]
+
+    def _tell(self, told: Spans | Feedback) -> bool:
+        """Whether it waits no longer: what the wire cannot hold is dropped, not tried again."""
+        try:
+            return self._send(told)
+        except ProtocolError:
+            return True
 
 
 def _kind(key: Key, asked: dict[str, int]) -> SpanKind:
     return "typed" if key.answer is not None else "asked" if asked else "none"
+
+
+def _name(text: str) -> str:
+    """As the wire takes it: not too long, no lone surrogate."""
+    return text[:MAX_NAME].encode(errors="replace").decode()
 
 
 def _in_place(document: Document, start: int, text: str) -> str | None:

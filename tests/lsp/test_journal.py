@@ -11,6 +11,7 @@ from fake_daemon import HOLD
 from test_bridge import URI, at, bridging, insert, until
 
 from completiond.protocol import messages as m
+from completiond.protocol.codec import decode_from_client, encode
 from completiond_lsp import journal as journal_module
 from completiond_lsp.documents import Document, Position
 from completiond_lsp.journal import BATCH, MOST_WAITING, Journal
@@ -229,3 +230,31 @@ async def test_an_answer_that_was_typed_to_its_end_or_replaced_is_told_once() ->
     journal.flush()
     events = [(told.id, told.event) for told in wire.told if isinstance(told, m.Feedback)]
     assert events == [(1, "typed"), (2, "superseded")]
+
+
+async def test_what_the_wire_cannot_hold_is_cut_or_dropped_and_the_rest_is_told() -> None:
+    told: list[m.FromClient] = []
+
+    def send(message: m.Spans | m.Feedback) -> bool:
+        told.append(decode_from_client(encode(message)))
+        return True
+
+    journal = Journal(send)
+    journal.editor = "e" * 5_000 + "\ud800"
+    for version in (1 << 70, -(1 << 70)):
+        odd = Document("file:///\ud800" + "u" * 5_000, "", language="l" * 5_000, encoding="utf-16")
+        odd.version = version
+        with journal.key(invoked=False) as key:
+            key.of(odd, 0, "p" * 5_000)
+    journal.flush()
+    (first,) = told
+    assert isinstance(first, m.Spans)
+    assert [span.version for span in first.spans] == [(1 << 63) - 1, 0]
+    with journal.key(invoked=False) as key:
+        key.of(document(""), 1 << 70, "a.py")
+    journal.flush()
+    with journal.key(invoked=False) as key:
+        key.of(document(""), 3, "a.py")
+    journal.flush()
+    assert isinstance(told[-1], m.Spans)
+    assert [span.position for span in told[-1].spans] == [3], "one that cannot be sent stops none"

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from completiond.record.spread import bucket, edges, exact, middle, percentiles
 from completiond.record.stages import Clocks, Course, believed
 
@@ -69,6 +71,12 @@ def test_another_machines_clock_is_learnt_from_the_quickest_request() -> None:
     assert slow.stages["there"] == 1000 and slow.stages["back"] == 20_000
     total = sum(slow.stages.values()) + 19_000
     assert total == 42_000
+
+
+@pytest.mark.parametrize("behind", [5 * 86_400 * 10**9, 9 * 10**18, -(10**9)])
+def test_of_a_cancelled_key_no_absurd_way_is_believed(behind: int) -> None:
+    at = {"received": 10 * MS - behind, "sent": 11 * MS - behind}
+    assert Clocks().join(at, 13 * MS, 20 * MS).stages == {"before": 1000, "there": 0}
 
 
 def test_absurd_moments_are_not_believed() -> None:

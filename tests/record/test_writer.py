@@ -1,6 +1,7 @@
 """Laws of the thread that writes: nothing that happens to a store stops it, all is said once."""
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from rows_made import DAEMON, full
 
 from completiond.config import Record
+from completiond.errors import RecordError
 from completiond.record import place, queries, writer
 from completiond.record.writer import Writer
 
@@ -72,6 +74,29 @@ def test_a_corrupt_store_is_left_and_said_once(
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "record-2.db is begun" in caplog.text
     assert (tmp_path / "record-1.db").read_bytes().startswith(b"not a database")
+
+
+@pytest.mark.parametrize("what", ["directory", "pipe", "link", "dangling link"])
+def test_what_is_no_file_is_passed_over_and_said_once(
+    what: str, tmp_path: Path, made: Callable[[], Writer], caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = tmp_path / "record-1.db"
+    (tmp_path / "another.db").touch()
+    {
+        "directory": odd.mkdir,
+        "pipe": lambda: os.mkfifo(odd),
+        "link": lambda: odd.symlink_to(tmp_path / "another.db"),
+        "dangling link": lambda: odd.symlink_to(tmp_path / "nowhere"),
+    }[what]()
+    with pytest.raises(RecordError, match="no regular file"), queries.reading(odd):
+        pass
+    assert place.newest(tmp_path) is None
+    one = made()
+    for n in (1, 2):
+        one.put(n, full(request=n))
+        one.tick()
+    assert kept(tmp_path) == [1, 2] and place.newest(tmp_path) == tmp_path / "record-2.db"
+    assert len(caplog.records) == 1 and "record-2.db is begun" in caplog.text
 
 
 def test_one_that_becomes_corrupt_is_left_too(
