@@ -49,7 +49,7 @@ def audit(
     speculation: options.Speculation = None,
     config: options.ConfigFile = None,
 ) -> None:
-    """Prove on this machine that drafts change no answer: exit code 0 if they do not.
+    """Prove on this machine that drafts change no answer: exit code 0 if all are equal.
 
     Greedy and drawn answers with every drafter, alone and with several buffers at once, against
     plain decoding, token by token; then the rejection samplers against the model's probabilities.

@@ -12,7 +12,7 @@ _STAGES = {
     "prompt": "for the prompt",
     "queue": "waiting for the engine",
     "prefill": "until the first token",
-    "decode": "for the others",
+    "decode": "decoding the other tokens",
     "door": "between daemon and engine",
     "finish": "to finish the text",
     "back": "on the way back",

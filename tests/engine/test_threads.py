@@ -1,6 +1,7 @@
 """All threads on a quiet machine, one beside others, and back again."""
 
 from completiond.engine.threads import FIRST_PAUSE_S, LONGEST_PAUSE_S, PATIENCE, Threads
+from completiond.engine.timing import rising
 
 
 class Machine:
@@ -64,3 +65,14 @@ def test_a_single_core_has_nothing_to_choose() -> None:
     machine = Machine(most=1)
     machine.passes(100, 5000.0)
     assert machine.used == [1]
+
+
+def test_a_narrow_pass_costs_no_more_than_a_wider_one_whatever_ran_beside_it() -> None:
+    assert rising({1: 40, 2: 60, 4: 83, 8: 128, 16: 60, 32: 317}) == {
+        1: 40,
+        2: 60,
+        4: 60,
+        8: 60,
+        16: 60,
+        32: 317,
+    }

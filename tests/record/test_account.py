@@ -141,7 +141,7 @@ def test_why_answers_from_the_record_when_no_daemon_runs(
         "Request 41, automatic, 90 s ago: src/a.py (python)",
         "It took 91 ms: 18 tokens in 9 passes",
         "It had been computed before it was asked for.",
-        "60.0 ms for the others, 30.0 ms until the first token",
+        "60.0 ms decoding the other tokens, 30.0 ms until the first token",
         "5 of 12 by suffix, 0 of 4 by lookup",
         "It was accepted: 20 characters, of which are left 17 after 30 s.",
     ):

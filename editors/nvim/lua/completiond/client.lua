@@ -130,13 +130,15 @@ local function exited(options, on_change)
 end
 
 local function config_of(options, on_change, root)
+  -- Else Lua's empty table would go out as a list.
+  local settings = vim.tbl_isempty(options.settings) and vim.empty_dict() or options.settings
   return {
     name = NAME,
     cmd = options.cmd,
     root_dir = root,
     capabilities = capabilities(),
-    init_options = options.settings,
-    settings = { [NAME] = options.settings },
+    init_options = settings,
+    settings = { [NAME] = settings },
     on_exit = exited(options, on_change),
     handlers = {
       ['window/showMessage'] = function(_, params)

@@ -68,6 +68,14 @@ local function events()
   on({ 'InsertLeave', 'BufLeave', 'WinLeave' }, suggest.clear, 'draw nothing')
 end
 
+--- `:help completiond`, also where no package manager has made its tags.
+local function help()
+  local docs = vim.fn.fnamemodify(debug.getinfo(1, 'S').source:sub(2), ':p:h:h:h') .. '/doc'
+  if not vim.uv.fs_stat(docs .. '/tags') then
+    pcall(vim.cmd.helptags, { vim.fn.fnameescape(docs) }) -- a folder that is not ours stays as it is
+  end
+end
+
 --- Start. `options` are laid over `M.options`; a key that is false is not mapped.
 function M.setup(options)
   M.options = vim.tbl_deep_extend('force', M.options, options or {})
@@ -76,6 +84,7 @@ function M.setup(options)
     M.options.builtin = false
   end
   ghost.highlight()
+  help()
   events()
   keys.map(M.options.keys, M)
   client.start(M.options, on_status)
