@@ -21,7 +21,7 @@ WHY = "completiond.why"
 DASHBOARD = "completiond.dashboard"
 PULL = "completiond.pullModel"
 KIND = "refactor.inline.completiond"
-AUTOMATIC = 2
+LONGEST_NAME = 200
 
 
 def accept(ls: Server, *given: Any) -> None:
@@ -89,7 +89,9 @@ def dashboard(ls: Server, *_: Any) -> dict[str, str]:
 async def pull_model(ls: Server, *given: Any) -> dict[str, str]:
     """`[name?]`: fetch a model, the configured one if none is named; `{text}` says what came."""
     model = given[0] if given else ""
-    text = await ls.puller.pull(model if isinstance(model, str) else "")
+    if not isinstance(model, str) or not model.isprintable() or len(model) > LONGEST_NAME:
+        raise JsonRpcInvalidParams("The argument must be the name of a model.")
+    text = await ls.puller.pull(model)
     ls.bridge.restart()
     return {"text": text}
 

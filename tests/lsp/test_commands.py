@@ -168,13 +168,13 @@ async def test_a_restart_ends_what_waits(daemon: FakeDaemon) -> None:
         assert (await editor.reply(waiting))["result"] == []
 
 
-PULLING = """
+PULLING = r"""
 import json, sys
 for percent in (1, 50):
     print(json.dumps({"what": "part 1 of 2", "percent": percent}), flush=True)
 print(json.dumps({"what": "joining"}), flush=True)
-print("It is in the cache." if sys.argv[1] == "small" else "")
-sys.exit("No such model." if sys.argv[1] != "small" else 0)
+print("It is in the cache." if sys.argv[-1] == "small" else "")
+sys.exit(f"{sys.argv[1:]}:\n\x1b[1mNo such\nmodel." if sys.argv[-1] != "small" else 0)
 """
 
 
@@ -186,7 +186,7 @@ async def test_a_pull_tells_how_far_it_is_and_ends_in_a_sentence() -> None:
     assert await puller.pull("small") == "It is in the cache."
     assert told[1:3] == [("part 1 of 2", 1), ("part 1 of 2", 50)]
     assert told[-1] == ("", None)
-    assert await puller.pull("large") == "No such model."
+    assert await puller.pull("--help") == "['--', '--help']: [1mNo such model."
     gone = Puller(lambda *_: None, ("/no/such/program",))
     assert "No such file" in await gone.pull("")
 
@@ -195,3 +195,12 @@ async def test_a_model_that_does_not_exist_is_pulled_in_vain(daemon: FakeDaemon)
     async with Editor(endpoint=daemon.endpoint) as editor:
         reply = await run(editor, "completiond.pullModel", "no-such-model")
         assert "no-such-model" in reply["result"]["text"]
+
+
+@pytest.mark.parametrize("name", [5, None, {}, "a\0b", "\ud800", "a\nb", "x" * 201])
+async def test_what_is_no_name_of_a_model_is_refused_and_not_fetched(
+    daemon: FakeDaemon, name: Any
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        reply = await run(editor, "completiond.pullModel", name)
+        assert reply["error"]["code"] == -32602 and "traceback" not in str(reply)
