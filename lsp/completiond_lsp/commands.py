@@ -22,6 +22,8 @@ DASHBOARD = "completiond.dashboard"
 PULL = "completiond.pullModel"
 KIND = "refactor.inline.completiond"
 LONGEST_NAME = 200
+LAST = 2**31 - 1
+"""No line or character of LSP is larger."""
 
 
 def accept(ls: Server, *given: Any) -> None:
@@ -53,7 +55,7 @@ def code_action(ls: Server, params: Any) -> list[types.CodeAction]:
     if not any(KIND == kind or KIND.startswith(f"{kind}.") for kind in only):
         return []
     place = at.start if "helix" in ls.client_name else at.end  # its range covers a character
-    position = types.Position(*place)
+    position = types.Position(*(min(each, LAST) for each in place))
     where = {"textDocument": {"uri": at.uri}, "position": position}
     command = types.Command("Complete here", COMPLETE_HERE, arguments=[where])
     return [types.CodeAction("Complete here", kind=KIND, command=command)]

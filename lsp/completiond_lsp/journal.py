@@ -1,7 +1,7 @@
 """What each key took in this process, and what is left of accepted text: told to the daemon.
 
-Off the path of any key: it is sent in batches, some times a second. Knows documents, requests and the
-clock; decides nothing. The daemon writes it down (docs/record.md).
+Off the path of any key: it is sent in batches, some times a second. Knows documents, requests and
+the clock; decides nothing. The daemon writes it down (docs/record.md).
 """
 
 import asyncio

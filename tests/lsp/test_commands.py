@@ -76,6 +76,10 @@ async def test_the_code_action_is_for_who_looks_for_it_and_asks_nobody(
         assert bool(found) is offered and daemon.completes == []
         if offered:
             assert found[0]["command"]["arguments"] == [here(0, 4)]
+            params["range"] = span((0, 0), (1 << 70, 1 << 31))
+            (*found,) = (await editor.request("textDocument/codeAction", params))["result"]
+            last = (1 << 31) - 1
+            assert found[0]["command"]["arguments"] == [here(last, last)]
 
 
 async def test_the_status_is_sent_when_it_changes_and_answered_when_it_is_asked_for(
