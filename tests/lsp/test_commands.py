@@ -1,5 +1,6 @@
 """Laws of what an editor can ask for by name, on a real language server and a fake daemon."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -106,6 +107,21 @@ async def test_the_status_is_sent_when_it_changes_and_answered_when_it_is_asked_
         await editor.request("textDocument/inlineCompletion", inline(0, 4))
         found = (await editor.request("completiond/status", {}))["result"]
         assert found["last"] == {"id": daemon.completes[0].id, "source": "typed"}
+
+
+async def test_the_status_follows_the_endpoint_though_nobody_types(
+    daemon: FakeDaemon,
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        for value, state in ((None, "ready"), (f"{daemon.endpoint}2", "unreachable")) * 2:
+            settings = {"completiond": {"endpoint": value}}
+            editor.notify("workspace/didChangeConfiguration", {"settings": settings})
+            found = (await editor.request("completiond/status"))["result"]
+            async with asyncio.timeout(10):
+                while found["state"] != state:
+                    assert found["state"] == "starting", "the last daemon says nothing of it"
+                    found = (await editor.request("completiond/status"))["result"]
+    assert editor.stderr == b""
 
 
 async def test_a_client_that_warns_of_what_it_does_not_know_is_told_nothing(

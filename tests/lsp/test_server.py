@@ -281,20 +281,6 @@ async def test_settings_can_be_pushed(endpoint: str) -> None:
             assert editor.notes == []
 
 
-async def test_the_status_follows_the_endpoint_though_nobody_types(endpoint: str) -> None:
-    with FakeDaemon(endpoint, lambda _: ["1"]):
-        async with Editor(endpoint=endpoint) as editor:
-            for value, state in ((None, "ready"), (f"{endpoint}2", "unreachable")) * 2:
-                settings = {"completiond": {"endpoint": value}}
-                editor.notify("workspace/didChangeConfiguration", {"settings": settings})
-                found = (await editor.request("completiond/status"))["result"]
-                async with asyncio.timeout(10):
-                    while found["state"] != state:
-                        assert found["state"] == "starting", "the last daemon says nothing of it"
-                        found = (await editor.request("completiond/status"))["result"]
-    assert editor.stderr == b""
-
-
 async def test_the_log_never_holds_a_document(endpoint: str) -> None:
     with FakeDaemon(endpoint, lambda _: ["answer"]):
         async with Editor(endpoint=endpoint, arguments=("--log-level", "debug")) as editor:
