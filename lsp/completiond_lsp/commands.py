@@ -21,7 +21,9 @@ WHY = "completiond.why"
 DASHBOARD = "completiond.dashboard"
 PULL = "completiond.pullModel"
 KIND = "refactor.inline.completiond"
-AUTOMATIC = 2
+LONGEST_NAME = 200
+LAST = 2**31 - 1
+"""No line or character of LSP is larger."""
 
 
 def accept(ls: Server, *given: Any) -> None:
@@ -53,7 +55,7 @@ def code_action(ls: Server, params: Any) -> list[types.CodeAction]:
     if not any(KIND == kind or KIND.startswith(f"{kind}.") for kind in only):
         return []
     place = at.start if "helix" in ls.client_name else at.end  # its range covers a character
-    position = types.Position(*place)
+    position = types.Position(*(min(each, LAST) for each in place))
     where = {"textDocument": {"uri": at.uri}, "position": position}
     command = types.Command("Complete here", COMPLETE_HERE, arguments=[where])
     return [types.CodeAction("Complete here", kind=KIND, command=command)]
@@ -89,7 +91,9 @@ def dashboard(ls: Server, *_: Any) -> dict[str, str]:
 async def pull_model(ls: Server, *given: Any) -> dict[str, str]:
     """`[name?]`: fetch a model, the configured one if none is named; `{text}` says what came."""
     model = given[0] if given else ""
-    text = await ls.puller.pull(model if isinstance(model, str) else "")
+    if not isinstance(model, str) or not model.isprintable() or len(model) > LONGEST_NAME:
+        raise JsonRpcInvalidParams("The argument must be the name of a model.")
+    text = await ls.puller.pull(model)
     ls.bridge.restart()
     return {"text": text}
 

@@ -104,11 +104,14 @@ class DaemonLink:
         """The client, if the daemon answered last time."""
         return self._client
 
-    def aim(self, target: Target) -> None:
-        """Use another daemon from now on; the same one is left alone."""
-        if target != self.target:
-            self.close()
-            self.target = target
+    def aim(self, target: Target) -> bool:
+        """Use another daemon from now on, the same is left alone. Whether it leaves one in use."""
+        if target == self.target:
+            return False
+        used = self._keeper is not None
+        self.close()
+        self.target = target
+        return used
 
     async def connected(self, patience: float = PATIENCE_S) -> Client:
         """The client of a daemon that is ready. Raises NoDaemon if none is on its way."""
@@ -169,8 +172,8 @@ class DaemonLink:
         if self._keeper is not None:
             self._keeper.cancel()
             self._keeper = None
-        self._client, self.way, self._told = None, Way("starting"), False
-        self._settled.clear()
+        self._client, self._told = None, False
+        self._stands(Way("starting"))
 
     async def _keep(self, target: Target) -> None:
         try:

@@ -59,14 +59,14 @@ class Server(LanguageServer):
                 self._log(warning)
         self.bridge.options = options
         self.bridge.standing.enabled(options.enabled)
-        self.bridge.link.aim(
-            Target(
-                endpoint=options.endpoint or self._flags.endpoint,
-                start=options.start_daemon and self._flags.start,
-                model=options.model,
-                command=self._flags.command,
-            )
+        target = Target(
+            endpoint=options.endpoint or self._flags.endpoint,
+            start=options.start_daemon and self._flags.start,
+            model=options.model,
+            command=self._flags.command,
         )
+        if self.bridge.link.aim(target):
+            self.bridge.connect()
 
     def start(self, settings: Any, client: str) -> None:
         """Take what `initialize` says."""

@@ -29,7 +29,7 @@ class Puller:
         self._busy = True
         self._tell(model or "the model", None)
         try:
-            return await self._run([*self._command, *([model] if model else [])])
+            return await self._run([*self._command, *(["--", model] if model else [])])
         except OSError as exc:
             return f"The model cannot be fetched: {exc.strerror}, {exc.filename}."
         finally:
@@ -47,7 +47,7 @@ class Puller:
             async for line in process.stdout:
                 said = self._line(line.decode("utf-8", "replace").strip()) or said
             wrong = (await errors).decode("utf-8", "replace").strip()
-            return wrong.split("\n")[-1] if await process.wait() else said
+            return _sentence(wrong if await process.wait() else said)
         finally:
             errors.cancel()
             if process.returncode is None:
@@ -60,3 +60,11 @@ class Puller:
         told = json.loads(line)
         self._tell(str(told["what"]), told.get("percent"))
         return ""
+
+
+def _sentence(said: str) -> str:
+    """On one line, as it was before a terminal's width broke it; of a crash its last line."""
+    lines = said.splitlines()
+    whole = lines[-1:] if "Traceback" in said else lines
+    kept = "".join(c if c.isprintable() else " " for c in " ".join(whole))
+    return " ".join(kept.split())

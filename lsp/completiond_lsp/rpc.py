@@ -8,6 +8,7 @@ splits lines at characters that are no line ends in LSP.
 import logging
 from concurrent.futures import Future
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 from lsprotocol import types
@@ -51,6 +52,8 @@ class Protocol(LanguageServerProtocol):
             self.fm.builtin_features.pop(method, None)
         self.client_says: Any = None  # its capabilities as JSON, where null is not absent
         self._typed = {types.CANCEL_REQUEST, *self.fm.builtin_features}
+        told = {method for method in self._typed if types.METHOD_TO_TYPES[method][1] is None}
+        self._told = told - {types.EXIT}  # better an end without reply than none
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """The message of a JSON object; None if it is unreadable and has been replied to.
@@ -59,8 +62,11 @@ class Protocol(LanguageServerProtocol):
         """
         method, ident = data.get("method"), data.get("id")
         if method == types.INITIALIZE and isinstance(data.get("params"), dict):
-            self.client_says = data["params"].get("capabilities")
-        if "jsonrpc" in data and isinstance(method, str) and method not in self._typed:
+            data = data | {"params": _without_bad_root(data["params"])}
+            if self._workspace is None:
+                self.client_says = data["params"].get("capabilities")
+        typed = self._typed if ident is None else self._typed - self._told
+        if "jsonrpc" in data and isinstance(method, str) and method not in typed:
             kind = RawNotification(method, data["jsonrpc"], data.get("params"))
             return kind if ident is None else RawRequest(ident, *attrs.astuple(kind, recurse=False))
         try:
@@ -77,11 +83,21 @@ class Protocol(LanguageServerProtocol):
         else:
             ident, version = getattr(message, "id", None), getattr(message, "jsonrpc", None)
             is_request = hasattr(message, "method")
-        if version == self.VERSION and not (self._shutdown and ident is not None and is_request):
+        wrong = "" if version == self.VERSION else "Not JSON-RPC 2.0."
+        if ident is not None and is_request:
+            wrong = self._untimely(getattr(message, "method", "")) or wrong
+        if not wrong:
             super().handle_message(message)
         elif ident is not None and is_request:
-            late = "The server is shutting down." if self._shutdown else "Not JSON-RPC 2.0."
-            self._refuse(ident, JsonRpcInvalidRequest(late))
+            self._refuse(ident, JsonRpcInvalidRequest(wrong))
+
+    def _untimely(self, method: str) -> str:
+        """Why a request cannot be answered, whatever it says; empty if it can be."""
+        if self._shutdown:
+            return "The server is shutting down."
+        if method == types.INITIALIZE and self._workspace is not None:
+            return "The server is initialized already."
+        return f"{method} is a notification, it has no `id`." if method in self._told else ""
 
     def _send_handler_result(self, future: Future[Any], *, msg_id: int | str) -> None:
         """A refusal is a reply, not an incident: pygls would log it with a traceback."""
@@ -92,5 +108,24 @@ class Protocol(LanguageServerProtocol):
         else:
             super()._send_handler_result(future, msg_id=msg_id)
 
+    def _check_handler_result(self, future: Future[Any]) -> None:
+        """The same for a notification, to which there is no reply."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, JsonRpcInvalidParams):
+            log.info("Unreadable notification: %s", error)
+        else:
+            super()._check_handler_result(future)
+
     def _refuse(self, ident: int | str, error: JsonRpcException) -> None:
         self._send_response(ident, error=error.to_response_error())
+
+
+def _without_bad_root(params: dict[str, Any]) -> dict[str, Any]:
+    """pygls fails at a root that is no URI: such a one is none."""
+    root = params.get("rootUri")
+    try:
+        if isinstance(root, str):
+            urlsplit(root)
+    except ValueError:
+        return params | {"rootUri": None}
+    return params

@@ -1,5 +1,6 @@
 """Laws of what an editor can ask for by name, on a real language server and a fake daemon."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -76,6 +77,10 @@ async def test_the_code_action_is_for_who_looks_for_it_and_asks_nobody(
         assert bool(found) is offered and daemon.completes == []
         if offered:
             assert found[0]["command"]["arguments"] == [here(0, 4)]
+            params["range"] = span((0, 0), (1 << 70, 1 << 31))
+            (*found,) = (await editor.request("textDocument/codeAction", params))["result"]
+            last = (1 << 31) - 1
+            assert found[0]["command"]["arguments"] == [here(last, last)]
 
 
 async def test_the_status_is_sent_when_it_changes_and_answered_when_it_is_asked_for(
@@ -102,6 +107,21 @@ async def test_the_status_is_sent_when_it_changes_and_answered_when_it_is_asked_
         await editor.request("textDocument/inlineCompletion", inline(0, 4))
         found = (await editor.request("completiond/status", {}))["result"]
         assert found["last"] == {"id": daemon.completes[0].id, "source": "typed"}
+
+
+async def test_the_status_follows_the_endpoint_though_nobody_types(
+    daemon: FakeDaemon,
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        for value, state in ((None, "ready"), (f"{daemon.endpoint}2", "unreachable")) * 2:
+            settings = {"completiond": {"endpoint": value}}
+            editor.notify("workspace/didChangeConfiguration", {"settings": settings})
+            found = (await editor.request("completiond/status"))["result"]
+            async with asyncio.timeout(10):
+                while found["state"] != state:
+                    assert found["state"] == "starting", "the last daemon says nothing of it"
+                    found = (await editor.request("completiond/status"))["result"]
+    assert editor.stderr == b""
 
 
 async def test_a_client_that_warns_of_what_it_does_not_know_is_told_nothing(
@@ -168,13 +188,13 @@ async def test_a_restart_ends_what_waits(daemon: FakeDaemon) -> None:
         assert (await editor.reply(waiting))["result"] == []
 
 
-PULLING = """
+PULLING = r"""
 import json, sys
 for percent in (1, 50):
     print(json.dumps({"what": "part 1 of 2", "percent": percent}), flush=True)
 print(json.dumps({"what": "joining"}), flush=True)
-print("It is in the cache." if sys.argv[1] == "small" else "")
-sys.exit("No such model." if sys.argv[1] != "small" else 0)
+print("It is in the cache." if sys.argv[-1] == "small" else "")
+sys.exit(f"{sys.argv[1:]}:\n\x1b[1mNo such\nmodel." if sys.argv[-1] != "small" else 0)
 """
 
 
@@ -186,7 +206,7 @@ async def test_a_pull_tells_how_far_it_is_and_ends_in_a_sentence() -> None:
     assert await puller.pull("small") == "It is in the cache."
     assert told[1:3] == [("part 1 of 2", 1), ("part 1 of 2", 50)]
     assert told[-1] == ("", None)
-    assert await puller.pull("large") == "No such model."
+    assert await puller.pull("--help") == "['--', '--help']: [1mNo such model."
     gone = Puller(lambda *_: None, ("/no/such/program",))
     assert "No such file" in await gone.pull("")
 
@@ -195,3 +215,12 @@ async def test_a_model_that_does_not_exist_is_pulled_in_vain(daemon: FakeDaemon)
     async with Editor(endpoint=daemon.endpoint) as editor:
         reply = await run(editor, "completiond.pullModel", "no-such-model")
         assert "no-such-model" in reply["result"]["text"]
+
+
+@pytest.mark.parametrize("name", [5, None, {}, "a\0b", "\ud800", "a\nb", "x" * 201])
+async def test_what_is_no_name_of_a_model_is_refused_and_not_fetched(
+    daemon: FakeDaemon, name: Any
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        reply = await run(editor, "completiond.pullModel", name)
+        assert reply["error"]["code"] == -32602 and "traceback" not in str(reply)
