@@ -85,7 +85,11 @@ async def why(ls: Server, *given: Any) -> dict[str, str]:
 def dashboard(ls: Server, *_: Any) -> dict[str, str]:
     """`[]`: `{url}` or `{message}`."""
     url = ls.bridge.standing.now().get("dashboard")
-    return {"url": url} if url else {"message": "Run `completiond status` to see the daemon."}
+    return (
+        {"url": url}
+        if url
+        else {"message": "Run `completiond dashboard`; it prints the link of the page."}
+    )
 
 
 async def pull_model(ls: Server, *given: Any) -> dict[str, str]:
