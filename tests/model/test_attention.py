@@ -128,7 +128,9 @@ def test_wanted_rows_are_counted_across_segments() -> None:
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "width"), [(14, 2, 64), (8, 8, 64), (9, 3, 32), (12, 2, 128)]
 )
-@pytest.mark.parametrize("past", [0, 62, 319, 511, 700, 990, 2030])
+@pytest.mark.parametrize(
+    "past", [0, 319, 990, *(pytest.param(n, marks=pytest.mark.slow) for n in (62, 511, 700, 2030))]
+)
 def test_a_row_is_the_same_to_the_bit_in_a_pass_of_any_width(
     dtype: torch.dtype, heads: int, kv_heads: int, width: int, past: int
 ) -> None:
