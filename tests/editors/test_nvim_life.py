@@ -220,6 +220,18 @@ def test_buffers_that_are_no_code_are_left_alone(world: World, program: Path) ->
         assert nvim.lua("return #vim.lsp.get_clients()") == 0
 
 
+def test_the_status_says_that_suggestions_are_off(world: World, program: Path) -> None:
+    world.serve(answers=[ANSWER])
+    with world.nvim(program) as nvim:
+        began(nvim, world.path / "a.py", "x = \n", "A")
+        shows(nvim, ANSWER)
+        nvim.keys("<Esc>")
+        nvim.command("Completiond toggle")
+        assert nvim.lua("return require('completiond').status().state") == "off"
+        nvim.command("Completiond toggle")
+        assert nvim.lua("return require('completiond').status().state") == "ready"
+
+
 def test_the_ghost_is_in_the_window_where_one_types(world: World, program: Path) -> None:
     world.serve(answers=[ANSWER])
     with world.nvim(program) as nvim:

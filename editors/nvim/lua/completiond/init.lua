@@ -134,7 +134,12 @@ end
 
 --- How things stand: the object of `completiond/status`, docs/editors.md.
 function M.status()
-  return client.status
+  local here = vim.b.completiond == false
+  if suggest.enabled and not here then
+    return client.status
+  end
+  local where = here and 'in this buffer' or 'everywhere'
+  return { state = 'off', message = ('Suggestions are off %s; :Completiond toggle.'):format(where) }
 end
 
 --- A few characters for a status line: `completiond 34 ms`.
