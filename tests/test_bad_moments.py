@@ -199,6 +199,7 @@ class Cable:
                 await end.wait_closed()
 
 
+@pytest.mark.slow
 async def test_a_run_of_a_client_that_is_cut_off_ends_although_nobody_hangs_up(
     tmp_path, monkeypatch
 ):

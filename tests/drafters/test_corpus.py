@@ -72,6 +72,7 @@ def test_one_huge_document_does_not_drive_all_others_out() -> None:
     assert "small" in corpus and corpus.tokens <= 1000
 
 
+@pytest.mark.slow
 def test_a_flood_of_documents_stays_within_the_bound() -> None:
     corpus = Corpus(2000)
     for number in range(3000):

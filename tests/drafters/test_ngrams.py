@@ -3,6 +3,7 @@
 from array import array
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def oracle(text: list[int], tail: list[int]) -> dict[int, int]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(Text, st.lists(st.integers(1, 3), min_size=1, max_size=LONGEST))
 def test_places_are_real_and_the_longest_is_among_them(text: list[int], tail: list[int]) -> None:

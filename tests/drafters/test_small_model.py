@@ -239,6 +239,7 @@ def test_q_is_the_distribution_that_each_node_was_sampled_from() -> None:
     assert list(draft.ids) == decoded(ids, 5, WARM, INDEPENDENT)
 
 
+@pytest.mark.slow
 def test_drafts_for_rejection_are_distributed_as_q_and_not_by_the_targets_noise() -> None:
     drafter, ids, counts, same = small(rejection=True), random_ids(20), torch.zeros(VOCAB), 0
     runs = 600

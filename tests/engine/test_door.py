@@ -212,6 +212,7 @@ async def test_an_engine_in_a_pass_without_end_is_killed_and_its_runs_are_answer
         assert engine.pid != first
 
 
+@pytest.mark.slow
 async def test_an_engine_that_answers_between_its_passes_is_left_alone(monkeypatch):
     monkeypatch.setattr(door, "HUNG_S", 0.2)
     async with running("process", answers=["a" * 400], pass_ms=20.0) as engine:

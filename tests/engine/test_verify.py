@@ -158,6 +158,7 @@ def test_chi_square_catches_a_reintroduced_bug(mutant: Reject) -> None:
     assert p_value(rejection_counts(mutant, 20, 1000), law) < 1e-6
 
 
+@pytest.mark.slow
 def test_chi_square_catches_a_greedy_draft_that_is_scored_with_q() -> None:
     law = distributions(3, 20, 7, peak=1.5)[0]
     assert p_value(rejection_counts(verify.reject, 20, 1000, greedy_draft=True), law) < 1e-6

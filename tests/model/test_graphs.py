@@ -104,6 +104,7 @@ RECORDED = graphed("starcoder2", capture=Tape(), most=1000)
 COMPUTED = graphed("starcoder2", most=0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), trees(9)), min_size=1, max_size=6), st.booleans())
 def test_any_trees_of_any_segments_across_the_window(

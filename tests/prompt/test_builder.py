@@ -85,7 +85,7 @@ def test_the_parts_of_a_prompt_are_the_text(name: str, layout: str) -> None:
     tokenizer = real(name)
     build = builder(tokenizer, layout=layout).build
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=7, deadline=None)
     @given(LINES, ENDS, st.integers(0, 10**6))
     def law(lines: list[str], end: str, place: int) -> None:
         text = end.join(lines)
