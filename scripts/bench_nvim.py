@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from vscode_server import editors
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "editors"))
 
 from nvim_process import Nvim, NvimError  # noqa: E402
-from world import World, began, editors  # noqa: E402
+from world import World, began  # noqa: E402
 
 TEXT = (
     "def area(width, height):\n    return width * height\n\n\n"

@@ -37,11 +37,15 @@ QUIET = {
 MACHINE = {"completiond.command", "completiond.endpoint", "completiond.startDaemon"}
 
 
+def editors() -> Path:
+    """Where `scripts/get_editors` and `scripts/get_code_server` install."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("EDITORS_DIR") or Path(cache) / "completiond" / "editors")
+
+
 def program() -> Path | None:
     """code-server, if scripts/get_code_server has been run."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("EDITORS_DIR") or Path(cache) / "completiond" / "editors")
-    found = sorted(folder.glob("code-server-*/code-server"))
+    found = sorted(editors().glob("code-server-*/code-server"))
     return found[-1] if found else None
 
 

@@ -1,14 +1,8 @@
 """The record of real processes: an editor's language server, a daemon that is killed, others."""
 
 import asyncio
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,26 +12,11 @@ from completiond.endpoint import default_endpoint
 from completiond.record import place, queries
 from completiond.record.rows import Key
 from completiond.record.writer import TICK_S
+from scripted_daemon import daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("apart")]
 Run = Callable[..., tuple[int, str, str]]
-SCRIPT = {"answers": ["total = count(items)\n    return total"], "pass_ms": 5, "tokens_per_pass": 4}
 TYPED = "total = len(rows)"
-
-
-@contextmanager
-def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    serve = (sys.executable, "-m", "completiond", "serve", "--scripted", json.dumps(SCRIPT))
-    environ = os.environ | {"COMPLETIOND_COMPLETION_GATE": "false"}
-    process = subprocess.Popen([*serve, *arguments], stdout=subprocess.PIPE, text=True, env=environ)
-    try:
-        assert process.stdout is not None
-        while "stops it." not in process.stdout.readline():
-            assert process.poll() is None
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
 
 
 async def typing(text: str, endpoint: str = "") -> list[float]:

@@ -4,15 +4,10 @@ Times from a key to its row are taken on one clock: the machine's time of day, i
 """
 
 import asyncio
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,9 +24,9 @@ from rows_made import DAEMON, full
 from completiond.endpoint import default_endpoint
 from completiond.record import place
 from completiond.record.store import Store
+from scripted_daemon import daemon
 
 pytestmark = [pytest.mark.editor, pytest.mark.usefixtures("apart")]
-SCRIPT = {"answers": ["total = count(items)\n    return total"], "pass_ms": 5, "tokens_per_pass": 4}
 TYPED = "total = len(rows) + 1"
 SEEN_MS = 500
 NOTE_ROWS = """
@@ -40,21 +35,6 @@ new MutationObserver(() => {
   for (const row of document.querySelectorAll('[data-key]')) rowsAt[row.dataset.key] ??= Date.now();
 }).observe(document, { subtree: true, childList: true });
 """
-
-
-@contextmanager
-def daemon(*more: str) -> Iterator[subprocess.Popen[str]]:
-    command = (sys.executable, "-m", "completiond", "serve", "--scripted", json.dumps(SCRIPT))
-    environ = os.environ | {"COMPLETIOND_COMPLETION_GATE": "false"}
-    process = subprocess.Popen([*command, *more], stdout=subprocess.PIPE, text=True, env=environ)
-    try:
-        assert process.stdout is not None
-        while "stops it." not in process.stdout.readline():
-            assert process.poll() is None
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
 
 
 @asynccontextmanager

@@ -5,7 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from world import World, editors
+from vscode_server import editors
+from world import World
 
 NVIMS = ("nvim-0.11", "nvim-latest")
 collect_ignore = [] if find_spec("playwright") else ["vscode"]

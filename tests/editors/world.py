@@ -25,12 +25,6 @@ READY_S = 60.0
 STATE = "return require('completiond').status().state"
 
 
-def editors() -> Path:
-    """Where `scripts/get_editors` installs."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("EDITORS_DIR") or Path(cache) / "completiond" / "editors")
-
-
 class World:
     """One user: directories, an endpoint, at most one daemon at a time."""
 
