@@ -276,7 +276,10 @@ async def test_frames_without_end_cost_bounded_memory_and_the_connection(
         assert peak < bound + (600 << 20)
         with dealer(at) as client:
             assert await ask(client, b"still there?") == b"still there?"
-    assert anonymous_bytes() - before < bound
+    async with asyncio.timeout(PATIENCE_S):
+        while anonymous_bytes() - before >= bound:  # libzmq frees a closed socket's messages later
+            await asyncio.sleep(0.05)
+            return_free_memory()
 
 
 async def test_a_socket_that_cannot_be_opened_again_ends_the_receiver(at: str, path: Path) -> None:
