@@ -82,7 +82,7 @@ class Engine:
     or two and a half times a pass of one token where that is more."""
     speculation: str = "auto"
     """What proposes tokens: `auto` (all that pays here), `off`, or a list of `recycled`, `suffix`,
-    `lookup`, `small_model`, `lookahead`, `early_exit`."""
+    `lookup`, `token_recycling`, `small_model`, `lookahead`, `early_exit`."""
     policy: str = "auto"
     """How much of it is verified: `auto` (by measured costs), `simple` (halved while less than half
     is accepted, none below 0.3) or `fixed` (always draft_tokens)."""
@@ -249,7 +249,15 @@ _CHOICES = {
     ("completion", "layout"): {"line", "long", "cursor", "suffix_first"},
 }
 LEAST_TOKEN = 16
-_DRAFTERS = {"recycled", "suffix", "lookup", "small_model", "lookahead", "early_exit"}
+_DRAFTERS = {
+    "recycled",
+    "suffix",
+    "lookup",
+    "token_recycling",
+    "small_model",
+    "lookahead",
+    "early_exit",
+}
 _CHOSEN_AT_0 = {("engine", "kv_mb")}
 _RANGES = {
     ("model", "context"): (64, 1 << 20),

@@ -139,12 +139,17 @@ class Draft:
 NO_DRAFT = Draft()
 
 
+Likely = tuple[tuple[int, float], ...]
+"""(token, chance) of the likeliest next tokens, the best first; chances are shares among these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one pass committed for one sequence, and the rows (new and drafted tokens) it took.
 
     `tree` is the draft that was verified; `drawn` are the target's own tokens [1 + nodes], after
-    the last token kept and after each node, which the rejection sampler does not have. `logprob` is
+    the last token kept and after each node, which the rejection sampler does not have. `likely` are
+    in the same rows the target's likeliest tokens, where a drafter learns from them. `logprob` is
     that of `ids` under the target as it is, where the job wants to know.
     """
 
@@ -155,6 +160,7 @@ class Step:
     reason: str | None = None
     tree: Draft = NO_DRAFT
     drawn: tuple[int, ...] = ()
+    likely: tuple[Likely, ...] = ()
     logprob: float = 0.0
 
 

@@ -42,6 +42,7 @@ def draft(arguments: Any) -> dict[str, Any]:
         "lookup": steps.of(lookup.propose),
         "suffix": steps.of(suffix.propose),
         "lookahead": steps.of(Lookahead().propose),
+        "token recycling": steps.of(_recycling(text).propose),
     }
     tree = suffix.propose(steps.context, width)
     pair = [tree, lookup.propose(steps.context, width)]
@@ -98,6 +99,20 @@ def _documents(model: str) -> Iterator[list[int]]:
         total += len(ids)
         if total > 1.3 * CORPUS:
             return
+
+
+def _recycling(text: list[int]) -> Any:
+    """One that was told of every token of a text that eight others may follow."""
+    from completiond.core import Step
+    from completiond.drafters.base import DraftContext
+    from completiond.drafters.token_recycling import LIKELIEST, TokenRecycling
+
+    drafter = TokenRecycling()
+    for at in range(1, len(text) - LIKELIEST):
+        likely = tuple((token, 1 / LIKELIEST) for token in text[at : at + LIKELIEST])
+        context = DraftContext("b", "c", text[: at + 1][-4:], 1)
+        drafter.observe(context, Step((text[at],), likely=(likely,)))
+    return drafter
 
 
 def _feed(suffix: Any, documents: list[list[int]]) -> None:

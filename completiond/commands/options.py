@@ -74,8 +74,8 @@ Speculation = Annotated[
     str | None,
     typer.Option(
         metavar="HOW",
-        help="What proposes tokens: auto, off, or a list of recycled, suffix, lookup, small_model, "
-        "lookahead, early_exit.",
+        help="What proposes tokens: auto, off, or a list of recycled, suffix, lookup, "
+        "token_recycling, small_model, lookahead, early_exit.",
     ),
 ]
 Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidden=True)]

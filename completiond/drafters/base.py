@@ -35,6 +35,14 @@ class DraftContext:
         return self.ids[self.prompt :]
 
 
+def committed(context: DraftContext, step: Step) -> bool:
+    """Whether the context's ids, which grow with the run, already hold what the step committed."""
+    n = len(step.ids)
+    return len(context.generated) >= n and list(context.ids[len(context.ids) - n :]) == list(
+        step.ids
+    )
+
+
 class Drafter(Protocol):
     """Proposes a token tree; may be wrong, may be empty, must never change the answer."""
 

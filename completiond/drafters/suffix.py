@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from completiond.core import NO_DRAFT, Draft, Step
-from completiond.drafters.base import DraftContext
+from completiond.drafters.base import DraftContext, committed
 from completiond.drafters.branching import Found, grow
 from completiond.drafters.corpus import Corpus
 from completiond.drafters.ngrams import LONGEST, Chains, Tail
@@ -155,7 +155,7 @@ class Suffix:
         if context.client in self._gone:
             return  # the run was ended after its client
         client = self._client(context.client)
-        answer = [*text, *([] if _has(context, step) else step.ids)]
+        answer = [*text, *([] if committed(context, step) else step.ids)]
         length = len(answer) - len(text) + len(context.generated)
         ends = set(context.stop_ids)
         kept = answer[max(0, len(answer) - length - ANSWER_LEAD) :]
@@ -171,11 +171,3 @@ class Suffix:
         else:
             self._clients.move_to_end(name)
         return held
-
-
-def _has(context: DraftContext, step: Step) -> bool:
-    """Whether the context's ids, which grow with the run, already hold what the step committed."""
-    n = len(step.ids)
-    return len(context.generated) >= n and list(context.ids[len(context.ids) - n :]) == list(
-        step.ids
-    )

@@ -16,6 +16,7 @@ from completiond.drafters.drafting import Drafting
 from completiond.drafters.guarded import Guarded
 from completiond.drafters.planner import Policy
 from completiond.drafters.policies import FixedK
+from completiond.drafters.token_recycling import LIKELIEST, TokenRecycling
 from completiond.drafters.tree import pre_order
 from completiond.engine.sequence import Sequence
 from completiond.engine.trial import Kept, Plan, Trial
@@ -53,13 +54,15 @@ class Decoding:
     def use(self, drafters: Ids[Drafter], policy: Policy | None = None) -> None:
         """Draft by these from now on, and choose by `policy` instead of the engine's own."""
         self._drafters = drafters
+        learns = any(drafter.name == TokenRecycling.name for drafter in drafters)
+        self._likely = LIKELIEST if learns else 0
         guarded = [Guarded(drafter, self.runner.vocab_size) for drafter in drafters]
         self.drafting = Drafting(guarded, policy if policy is not None else self._policy)
 
     def step(self, turns: Ids[Turn]) -> list[Step]:
         """One pass over all turns, one Step each."""
         plans = self._plans(turns)
-        trial = Trial(plans, self.runner.vocab_size, self.runner.kv.device)
+        trial = Trial(plans, self.runner.vocab_size, self.runner.kv.device, self._likely)
         logits, _, rows = self.runner.forward([plan.segment for plan in plans])
         verdicts = trial.judge(logits, rows)
         if not len(rows):
@@ -112,7 +115,7 @@ class Decoding:
         accepted = _count(draft, nodes)
         drafted = _count(draft, range(len(draft)))
         rows = n + len(draft)
-        step = Step(tuple(ids), rows, drafted, accepted, reason, draft, kept.drawn)
+        step = Step(tuple(ids), rows, drafted, accepted, reason, draft, kept.drawn, kept.likely)
         if sequence.job.scored:
             lines_of = [0, *(node + 1 for node in kept.nodes)][: len(ids)]
             step = replace(step, logprob=_logprob(logits[lines_of], ids))

@@ -16,6 +16,7 @@ from completiond.drafters.policies import FixedK, SimpleRule
 from completiond.drafters.recycled import Recycled
 from completiond.drafters.small_model import SmallModel
 from completiond.drafters.suffix import Suffix
+from completiond.drafters.token_recycling import TokenRecycling
 from completiond.model.fused import FusedDecoder
 from completiond.model.kv_cache import KVCache
 from completiond.model.runner import Runner
@@ -24,6 +25,16 @@ log = logging.getLogger(__name__)
 
 AUTO = ("recycled", "suffix", "lookup", "small_model")
 """What `auto` asks; `small_model` where there is one."""
+ORDER = (
+    "recycled",
+    "suffix",
+    "lookup",
+    "token_recycling",
+    "lookahead",
+    "early_exit",
+    "small_model",
+)
+"""Cheap ones first; of equal guesses the first one's name is kept."""
 EXIT_PART = 3
 """`early_exit` drafts with one of so many parts of the layers."""
 
@@ -33,8 +44,7 @@ def wanted(speculation: str) -> tuple[str, ...]:
     named = {name.strip() for name in speculation.split(",")}
     if named == {"auto"}:
         return AUTO
-    order = ("recycled", "suffix", "lookup", "lookahead", "early_exit", "small_model")
-    return tuple(name for name in order if name in named)
+    return tuple(name for name in ORDER if name in named)
 
 
 def drafters(
@@ -50,6 +60,7 @@ def drafters(
         "recycled": Recycled,
         "suffix": lambda: suffix or Suffix(),
         "lookup": Lookup,
+        "token_recycling": TokenRecycling,
         "lookahead": Lookahead,
         "early_exit": lambda: early_exit(runner, cache),
         "small_model": lambda: small,

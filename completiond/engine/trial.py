@@ -10,13 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from completiond.core import Draft
+from completiond.core import Draft, Likely
 from completiond.drafters.base import DraftContext
 from completiond.engine import verify
 from completiond.engine.sequence import Sequence
 from completiond.model import sampling
 from completiond.model.attention import Segment, ancestors
 from completiond.model.drawing import Row, Rows, draw_rows
+
+_WHOLE = 1 << 20
+"""A share of 1: shares travel as whole numbers, with the ids."""
 
 
 class Plan(NamedTuple):
@@ -33,21 +36,28 @@ class Kept(NamedTuple):
     """Draft nodes that hold, top down, and the target's own token behind them.
 
     `drawn` is what the target says behind the root and each node; rejection sampling has none.
+    `likely` are its likeliest tokens there, if they were asked for.
     """
 
     nodes: list[int]
     token: int
     drawn: tuple[int, ...] = ()
+    likely: tuple[Likely, ...] = ()
 
 
 class Trial:
-    """The drafts of `plans`, before a target of `vocabulary` ids on `device`."""
+    """The drafts of `plans`, before a target of `vocabulary` ids on `device`.
 
-    def __init__(self, plans: Ids[Plan], vocabulary: int, device: torch.device) -> None:
+    `likely`: how many of the target's likeliest tokens are read behind each row.
+    """
+
+    def __init__(
+        self, plans: Ids[Plan], vocabulary: int, device: torch.device, likely: int = 0
+    ) -> None:
         self._plans = plans
         self._chains = [Chain(p, vocabulary, device) for p in plans if _by_chain(p)]
         matching = [p for p in plans if p.segment.logits and not _by_chain(p)]
-        self._matching = Matching(matching, vocabulary, device)
+        self._matching = Matching(matching, vocabulary, device, likely)
 
     def judge(self, logits: Ids[Tensor], rows: Tensor) -> list[Kept | None]:
         """From the logits of each plan, and the same in one piece [R, V]; None for a plan without.
@@ -79,8 +89,11 @@ def _by_chain(plan: Plan) -> bool:
 class Matching:
     """Sample, then match: all sequences whose drafts are point masses, in one go."""
 
-    def __init__(self, plans: Ids[Plan], vocabulary: int, device: torch.device) -> None:
+    def __init__(
+        self, plans: Ids[Plan], vocabulary: int, device: torch.device, likely: int = 0
+    ) -> None:
         self._drafts = [plan.draft for plan in plans]
+        self._likely = min(likely, vocabulary)
         before: list[int] = []
         rows: list[Row] = []
         for plan in plans:
@@ -94,20 +107,39 @@ class Matching:
         self._above = (above[0] if len(above) == 1 else torch.block_diag(*above).bool()).to(device)
 
     def judge(self, logits: Tensor) -> Tensor:
-        """[R + n] from logits [R, V]: the token behind each row, and whether each node holds."""
+        """[R + n + 2RL] from logits [R, V]: the token behind each row, whether each node holds, and
+        the L likeliest tokens behind each row with their shares."""
         drawn = self._rows.draw(logits)
-        return torch.cat([drawn, verify.match(self._ids, self._before, drawn, self._above).long()])
+        found = [drawn, verify.match(self._ids, self._before, drawn, self._above).long()]
+        if self._likely and len(logits):
+            best = logits.topk(self._likely)
+            shares = best.values.float().softmax(-1) * _WHOLE
+            found += [best.indices.flatten(), shares.flatten().long()]
+        return torch.cat(found)
 
     def read(self, numbers: Ids[int]) -> list[Kept]:
         """What `judge` found, by sequence."""
         kept: list[Kept] = []
-        row, node = 0, sum(len(draft) + 1 for draft in self._drafts)
+        rows = sum(len(draft) + 1 for draft in self._drafts)
+        row, node = 0, rows
+        likely = self._read_likely(numbers[rows + len(self._ids) :], rows)
         for draft in self._drafts:
-            drawn, holds = numbers[row : row + len(draft) + 1], numbers[node : node + len(draft)]
+            end = row + len(draft) + 1
+            drawn, holds = numbers[row:end], numbers[node : node + len(draft)]
             nodes = [i for i, held in enumerate(holds) if held]
-            kept.append(Kept(nodes, drawn[nodes[-1] + 1 if nodes else 0], tuple(drawn)))
-            row, node = row + len(draft) + 1, node + len(draft)
+            last = drawn[nodes[-1] + 1 if nodes else 0]
+            kept.append(Kept(nodes, last, tuple(drawn), tuple(likely[row:end])))
+            row, node = end, node + len(draft)
         return kept
+
+    def _read_likely(self, numbers: Ids[int], rows: int) -> list[Likely]:
+        """By row; nothing where none were asked for."""
+        n = self._likely
+        if not n:
+            return []
+        ids, shares = numbers[: rows * n], [share / _WHOLE for share in numbers[rows * n :]]
+        pairs = list(zip(ids, shares, strict=False))  # behind them other sequences' numbers follow
+        return [tuple(pairs[i : i + n]) for i in range(0, rows * n, n)]
 
 
 class Chain:

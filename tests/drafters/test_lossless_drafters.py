@@ -11,6 +11,7 @@ from completiond.drafters.lookahead import Lookahead
 from completiond.drafters.lookup import Lookup
 from completiond.drafters.recycled import Recycled
 from completiond.drafters.suffix import Suffix
+from completiond.drafters.token_recycling import TokenRecycling
 from completiond.drafters.tree import merge
 from completiond.engine.decode import Decoding
 from completiond.engine.job import Done, Job, Rules
@@ -108,12 +109,13 @@ def test_every_drafter_leaves_the_answer_as_it_is(sampling: Sampling) -> None:
         "recycled, deviating": (Recycled(), wrong),
         "lookup": (Lookup(), ()),
         "lookahead": (Lookahead(), ()),
+        "token recycling": (TokenRecycling(), ()),
         "together": (Together(fed(known, wrong), Lookup(), Recycled()), wrong),
     }
     for name, (drafter, hint) in drafting.items():
         got, accepted = answers([Guarded(drafter, 64)], sampling, hint)
         assert got == truth, name
-        if name not in ("lookup", "lookahead"):
+        if name not in ("lookup", "lookahead", "token recycling"):
             assert sum(accepted.values()) > TOKENS // 3, name
 
 

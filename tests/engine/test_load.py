@@ -66,7 +66,12 @@ def test_parts_are_forced_by_name_and_the_first_layers_draft_in_the_target_s_own
     plain = load.load_core(settings(speculation="off"), files)
     assert plain.info()["drafters"] == []
     truth = answer(plain)
-    for names in (["lookahead", "early_exit"], ["suffix"], ["recycled", "lookup"]):
+    for names in (
+        ["lookahead", "early_exit"],
+        ["token_recycling"],
+        ["suffix"],
+        ["recycled", "lookup"],
+    ):
         core = load.load_core(settings(speculation=",".join(names), policy="fixed"), files)
         found = answer(core)
         assert core.info()["drafters"] == names and found.ids == truth.ids

@@ -82,7 +82,7 @@ def all_drafters(known: dict[str, Sequence[int]]) -> list[Drafter]:
     suffix = Suffix()
     for client, ids in known.items():
         suffix.feed(client, "file", ids)
-    names = speculation.wanted("small_model,lookahead,recycled,suffix,lookup")
+    names = speculation.wanted("small_model,lookahead,token_recycling,recycled,suffix,lookup")
     runner = tiny_runner()
     small = SmallModel(tiny_runner(seed=5), 1 << 24)
     cache = KVCache(runner.kv, 1 << 20)
