@@ -46,7 +46,7 @@ class Drafting:
         spent = self._begin(context.buffer)
         found: list[Draft] = []
         for drafter in self.drafters if budget > 0 else ():
-            wanted = self.policy.budget(context.client, drafter.name, budget)
+            wanted = self.policy.budget(context.client, drafter.name, budget, found)
             if wanted < 1:
                 continue
             draft = self._asked(drafter, context, wanted, spent)

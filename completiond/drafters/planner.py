@@ -13,7 +13,7 @@ from typing import Protocol
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.chances import Chances
 from completiond.drafters.costs import Costs
-from completiond.drafters.tree import cut, falling, forks, likeliest, pick
+from completiond.drafters.tree import cut, falling, forks, likeliest, merge, pick
 
 CLIENTS = 64
 """Clients whose experience is kept, the longest idle dropped first."""
@@ -30,6 +30,9 @@ PROBE, PROBE_MOST, PROBING = 32, 512, 4
 DEAR = 0.02
 """A source that costs this part of a plain pass is judged, and its chains are sized by what a token
 of them costs. Of cheaper ones only the width decides: they are verified where that pays."""
+OWES, PAID_IN = 40, 64
+"""Plain passes that a dear source may take to get ready, and drafts that pay for them: it reads a
+prompt once, and drafts from then on."""
 UNKNOWN = 0.6
 """Chance of a guess of a dear source of which nothing is known."""
 
@@ -39,8 +42,8 @@ class Policy(Protocol):
 
     name: str
 
-    def budget(self, client: str, source: str, most: int) -> int:
-        """Nodes to ask `source` for, `most` at most; 0: do not ask it."""
+    def budget(self, client: str, source: str, most: int, beside: Sequence[Draft] = ()) -> int:
+        """Nodes to ask `source` for, `most` at most, where others found `beside`; 0: do not."""
 
     def choose(self, client: str, draft: Draft, rows: int) -> Draft:
         """The part of `draft` to verify in a pass that has `rows` without it."""
@@ -51,12 +54,16 @@ class Policy(Protocol):
 
 @dataclass(slots=True)
 class _Source:
-    """What one source brought: gain per pass, in milliseconds, and whether it is asked."""
+    """What one source brought: gain per pass, in milliseconds, and whether it is asked.
+
+    `owed` are milliseconds in which it drafted nothing, as a model that still reads the prompt.
+    """
 
     gain: float = 0.0
     asked: int = 0
     pass_ms: float = 0.0
     token_ms: float = 0.0
+    owed: float = 0.0
     off: bool = False
     wait: int = PROBE
     idle: int = 0
@@ -79,7 +86,7 @@ class Planner:
     def __len__(self) -> int:
         return len(self._clients)
 
-    def budget(self, client: str, source: str, most: int) -> int:
+    def budget(self, client: str, source: str, most: int, beside: Sequence[Draft] = ()) -> int:
         """Call it once a pass for each source: a source that is off counts these calls."""
         state = self._client(client)
         known = state.sources.get(source)
@@ -89,7 +96,8 @@ class Planner:
             known.idle += 1
             return most if known.idle > known.wait else 0
         if self._dear(known):
-            return self._length(state.chances, source, known.token_ms, most)
+            rate, length = self._length(state.chances, source, known.token_ms, most)
+            return length if rate > self._rate(state.chances, beside, most) else 0
         return most
 
     def choose(self, client: str, draft: Draft, rows: int) -> Draft:
@@ -146,7 +154,17 @@ class Planner:
             if drafted:
                 known.token_ms = _mean(known.token_ms, cost / drafted, known.asked)
             if self._dear(known):
-                self._judge(known, accepted * self.costs.ms(1) - cost - share)
+                charged = self._charged(known, cost, drafted) + share
+                self._judge(known, accepted * self.costs.ms(1) - charged)
+
+    def _charged(self, source: _Source, cost: float, drafted: int) -> float:
+        """What a pass bears of a source's time: of that without drafts each its part, later."""
+        if not drafted and source.owed < OWES * self.costs.ms(1):
+            source.owed += cost
+            return 0.0
+        due = source.owed / PAID_IN
+        source.owed -= due
+        return cost + due
 
     def _judge(self, source: _Source, gain: float) -> None:
         """Switch a source by its gain so far; one that is off is being tried."""
@@ -162,8 +180,17 @@ class Planner:
     def _dear(self, source: _Source) -> bool:
         return source.pass_ms > DEAR * self.costs.ms(1)
 
-    def _length(self, chances: Chances, source: str, token_ms: float, most: int) -> int:
-        """How long a chain pays whose every token costs `token_ms` to draft."""
+    def _rate(self, chances: Chances, drafts: Sequence[Draft], most: int) -> float:
+        """Tokens per millisecond with the best part of `drafts`; 0 without any."""
+        whole = merge(drafts, most) if drafts else NO_DRAFT
+        paths = chances.of(whole)
+        tree = cut(whole, paths, len(whole))
+        return self._widest(tree, sorted(falling(whole.parents, paths), reverse=True), 1)[0]
+
+    def _length(
+        self, chances: Chances, source: str, token_ms: float, most: int
+    ) -> tuple[float, int]:
+        """(tokens per millisecond, tokens) of the chain that pays, each costing `token_ms`."""
         best, length, tokens, path = 0.0, 1, 1.0, 1.0
         for count in range(1, most + 1):
             path *= chances.holds(source, count - 1, UNKNOWN)
@@ -172,7 +199,7 @@ class Planner:
             if rate > best:
                 best, length = rate, count
         chances.doubt(source, length)  # what is not asked for must not look bad for ever
-        return length
+        return best, length
 
     def _client(self, name: str) -> _Client:
         held = self._clients.get(name)

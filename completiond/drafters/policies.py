@@ -5,7 +5,7 @@ while less than half is accepted, decode plainly below 0.3.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from completiond.core import Draft, Step
@@ -25,7 +25,7 @@ class FixedK:
         self.name = f"fixed {k}"
         self._k = k
 
-    def budget(self, client: str, source: str, most: int) -> int:
+    def budget(self, client: str, source: str, most: int, beside: Sequence[Draft] = ()) -> int:
         return min(self._k, most)
 
     def choose(self, client: str, draft: Draft, rows: int) -> Draft:
@@ -51,7 +51,7 @@ class SimpleRule:
         self._k = k
         self._clients: OrderedDict[str, _Window] = OrderedDict()
 
-    def budget(self, client: str, source: str, most: int) -> int:
+    def budget(self, client: str, source: str, most: int, beside: Sequence[Draft] = ()) -> int:
         return min(self._window(client).k, most)
 
     def choose(self, client: str, draft: Draft, rows: int) -> Draft:

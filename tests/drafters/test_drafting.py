@@ -1,6 +1,6 @@
 """Several drafters, one tree: asked as the policy says, told what was kept, sampled ones alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from completiond.core import NO_DRAFT, Draft, Step
 from completiond.drafters.base import DraftContext
@@ -36,7 +36,7 @@ class Wants:
         self.rows: list[int] = []
         self.spent: list[Mapping[str, float]] = []
 
-    def budget(self, client: str, source: str, most: int) -> int:
+    def budget(self, client: str, source: str, most: int, beside: Sequence[Draft] = ()) -> int:
         return min(self.budgets.get(source, 0), most)
 
     def choose(self, client: str, draft: Draft, rows: int) -> Draft:

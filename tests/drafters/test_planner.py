@@ -220,6 +220,33 @@ def test_a_cheap_source_that_seldom_has_anything_stays() -> None:
         planner.observe("c", step(NO_DRAFT, 0), {"lookup": 0.02})
 
 
+def test_a_source_that_gets_ready_first_is_judged_by_what_it_drafts_then() -> None:
+    planner = Planner(Costs(STEPPED))
+    plain = planner.costs.ms(1)
+
+    def run(passes: int, accepted: int) -> list[int]:
+        asked = []
+        for _ in range(passes):
+            asked.append(planner.budget("c", "dear", 4))
+            draft = chain(4, 0.9, "dear") if accepted else NO_DRAFT
+            planner.observe("c", step(draft, accepted), {"dear": plain})
+        return asked
+
+    assert all(run(20, 0)), "it reads"
+    assert all(run(60, 4)), "and pays for it later"
+    assert not all(run(200, 0)), "one that never gets ready is not asked for ever"
+
+
+def test_a_dear_source_is_not_asked_beside_a_surer_draft() -> None:
+    planner = Planner(Costs(STEPPED))
+    for _ in range(40):
+        n = planner.budget("c", "dear", 4)
+        planner.observe("c", step(chain(n, 0.8, "dear"), min(n, 2)), {"dear": 20.0 * n})
+    assert planner.budget("c", "dear", 16) > 0
+    assert planner.budget("c", "dear", 16, [chain(8, 0.95, "suffix")]) == 0
+    assert planner.budget("c", "dear", 16, [chain(2, 0.1, "suffix")]) > 0
+
+
 def test_a_dear_source_drafts_as_much_as_pays() -> None:
     """Chains of a small model: E = (1 + Σ αⁱ) ÷ (pass + count × cost of a draft)."""
     flat = {1: 10.0, 32: 10.0}
