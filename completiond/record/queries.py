@@ -13,7 +13,17 @@ from typing import Any
 
 from completiond.errors import RecordError
 from completiond.record import filters, place
-from completiond.record.rows import EVERYTHING, GROUP, Drafted, Filter, Key, Pass, Said, Served
+from completiond.record.rows import (
+    EVERYTHING,
+    GROUP,
+    Drafted,
+    Filter,
+    Key,
+    Pass,
+    Said,
+    Served,
+    Spelled,
+)
 from completiond.record.schema import SELECT_KEY
 
 BUSY_S = 1.0
@@ -88,10 +98,18 @@ def drafts(db: sqlite3.Connection, key: int) -> list[Drafted]:
 def strip(db: sqlite3.Connection, key: int) -> list[Pass]:
     """The passes of that key's run; kept for the newest keys only."""
     row = db.execute("SELECT passes FROM strips WHERE key = ?", (key,)).fetchone()
+    passes = json.loads(row[0]) if row else []
+    words = _spelled(db, key) or [[]] * len(passes)
     return [
-        Pass(committed, tuple(Drafted(*draft) for draft in found))
-        for committed, found in (json.loads(row[0]) if row else ())
+        Pass(committed, tuple(Drafted(*draft) for draft in found), tuple(map(Spelled._make, said)))
+        for (committed, found), said in zip(passes, words, strict=True)
     ]
+
+
+def _spelled(db: sqlite3.Connection, key: int) -> list[list[Any]]:
+    row = db.execute("SELECT passes FROM spelled WHERE key = ?", (key,)).fetchone()
+    found: list[list[Any]] = json.loads(zlib.decompress(row[0])) if row else []
+    return found
 
 
 def said(db: sqlite3.Connection, key: int) -> Said | None:
