@@ -6,6 +6,7 @@ Plain functions of a connection that `connect` opens; figures.py has those about
 import json
 import sqlite3
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from completiond.record.schema import SELECT_KEY
 BUSY_S = 1.0
 LATELY = 5_000
 """Keys whose buffers are offered as filters."""
+AT_ONCE = 500
 LOOKED_AT = 50_000
 """Keys among which the latest ones are looked for."""
 
@@ -93,6 +95,20 @@ def drafts(db: sqlite3.Connection, key: int) -> list[Drafted]:
         "ORDER BY drafted DESC"
     )
     return [Drafted(*row) for row in db.execute(ask, (key,))]
+
+
+def drafts_of(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, list[Drafted]]:
+    """The same of many keys; those without a draft are left out."""
+    found: dict[int, list[Drafted]] = defaultdict(list)
+    for at in range(0, len(keys), AT_ONCE):
+        some = keys[at : at + AT_ONCE]
+        ask = (
+            "SELECT key, word, drafted, held FROM drafts JOIN words ON id = source "
+            f"WHERE key IN ({', '.join('?' * len(some))}) ORDER BY key, drafted DESC"
+        )
+        for key, *draft in db.execute(ask, some):
+            found[key].append(Drafted(*draft))
+    return found
 
 
 def strip(db: sqlite3.Connection, key: int) -> list[Pass]:
