@@ -35,7 +35,8 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Where the record is: `COMPLETIOND_STATE`, or the user's state directory."""
+    """Where the record, the daemon's log and a measurement's page are: `COMPLETIOND_STATE`, or the
+    user's state directory."""
     return Path(os.environ.get("COMPLETIOND_STATE") or platformdirs.user_state_dir(APP))
 
 
