@@ -66,12 +66,21 @@ def latest(
     where = filters.of_keys(db, only, apart=not only.path)
     order, last = "k.at_ms DESC, k.key DESC", 1 << 62
     if not only.path:  # by number, back to where it is given up: the times come in no such order
-        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
-        row = db.execute(newest, (only.until_ms,)).fetchone()
-        order, last = "k.key DESC", int(row[0]) if row else 0
+        order, last = "k.key DESC", _last(db, only.until_ms)
         after_key = max(after_key, last - LOOKED_AT)
     ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? AND k.key <= ? ORDER BY {order} LIMIT ?"
     return [_key(row) for row in db.execute(ask, (*where.values, after_key, last, many))]
+
+
+def _last(db: sqlite3.Connection, until_ms: int) -> int:
+    """The newest key up to that time. Without one it is the newest that was written: where the
+    clock has gone back, others have later times."""
+    if until_ms >= EVERYTHING.until_ms:
+        row = db.execute("SELECT max(key) FROM keys").fetchone()
+    else:
+        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
+        row = db.execute(newest, (until_ms,)).fetchone()
+    return int(row[0] or 0) if row else 0
 
 
 def one(db: sqlite3.Connection, key: int) -> Key | None:

@@ -130,6 +130,10 @@ def test_a_clock_that_goes_back_loses_nothing(store: Store) -> None:
     with queries.reading(store.path) as db:
         assert [k.key for k in queries.latest(db)] == [3, 2, 1]
         assert figures.counted(db, ALL)["keys"] == 3
+    store.write({4: full(at_ms=NOW_MS - HOUR_MS)})
+    with queries.reading(store.path) as db:
+        for only in (ALL, Filter(since_ms=NOW_MS - 2 * HOUR_MS)):
+            assert queries.latest(db, 1, only)[0].key == 4, "the newest is the one written last"
 
 
 def test_a_failed_write_leaves_nothing_and_is_repeated(store: Store) -> None:
