@@ -60,13 +60,14 @@ class Client:
         client: str = "completiond",
         version: str = "",
         keys: ClientKeys | None = None,
+        first_id: int = 1,
     ) -> None:
         self.endpoint = endpoint
         self.clock_offset_ns = 0
         self.welcome: m.Welcome | None = None
         self._name, self._version = client, version
         self._connection = Connection(ep.parse(endpoint), keys, self)
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(first_id)
         self._requests: dict[Key, _Request] = {}
         self._acks: dict[int, asyncio.Future[m.Cancelled]] = {}
         self._hellos: deque[int] = deque()

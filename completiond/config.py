@@ -35,7 +35,8 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Where the record is: `COMPLETIOND_STATE`, or the user's state directory."""
+    """Where the record, the daemon's log and a measurement's page are: `COMPLETIOND_STATE`, or the
+    user's state directory."""
     return Path(os.environ.get("COMPLETIOND_STATE") or platformdirs.user_state_dir(APP))
 
 
@@ -135,6 +136,9 @@ class Record:
     """Older keys are removed."""
     mb: int = 300
     """Most that the record takes of the disk, MiB; the oldest keys go first."""
+    otlp: str = ""
+    """Address of an OpenTelemetry collector (OTLP over http) that is told each key, without text
+    and paths; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +297,10 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
     _check_speculation(config.engine.speculation)
     if 0 < len(config.dashboard.metrics_token) < LEAST_TOKEN:
         raise ConfigError(f"dashboard.metrics_token has under {LEAST_TOKEN} characters; use more.")
+    if config.record.otlp and not config.record.otlp.startswith(("http://", "https://")):
+        raise ConfigError(
+            "record.otlp must be the address of a collector, as http://127.0.0.1:4318/v1/traces."
+        )
     for (section, key), (low, high) in _RANGES.items():
         value = getattr(getattr(config, section), key)
         if not low <= value <= high and not (value == 0 and (section, key) in _CHOSEN_AT_0):

@@ -169,7 +169,8 @@ class Outcome:
     """A run's account: what it produced, why it ended and what it cost.
 
     Times are nanoseconds of the engine's monotonic clock; counts are tokens and passes. `strip` has
-    for each pass the tokens that it committed, and (source, drafted, accepted) of each source.
+    for each pass that wrote the tokens that it committed, (source, drafted, accepted) of each
+    source and, where the engine keeps them, (id, source, accepted) of each drafted token.
     """
 
     ids: list[int] = field(default_factory=list)

@@ -90,6 +90,7 @@ class Daemon:
         made, _ = await asyncio.gather(asyncio.to_thread(prompts), self._engine.ready())
         return_free_memory()  # a tokenizer is parsed from a large text
         self._recorder.beside = watcher
+        self._recorder.spell = made.tokenizer.decode
         self._flights = Flights(self._engine, made, self._taken, self.counts, self._recorder)
 
     async def serve(self) -> None:
@@ -348,9 +349,9 @@ class Daemon:
 
     def _reply(self, ticket: Ticket, reply: m.Completion | m.Failure) -> None:
         """Send it first: nobody waits for what is noted of it."""
-        at, flight = time.monotonic_ns(), self._sessions.buffer(ticket).flight
+        at = time.monotonic_ns()
         self._send(ticket.client, reply)
-        self._recorder.replied(ticket, reply, at, flight)
+        self._recorder.replied(ticket, reply, at)
 
     def _leads_on(self, ticket: Ticket, reply: m.Completion) -> bool:
         """Whether a person is offered one text, as one types, and so may take it."""

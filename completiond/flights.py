@@ -77,6 +77,9 @@ class Watcher(Protocol):
     ) -> None:
         """A candidate, and the run or the kept answer that said it."""
 
+    def follows(self, work: Work, flight: Flight) -> None:
+        """A request begins to wait for this run, be it that another one had it begun."""
+
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         """A run is over."""
 
@@ -107,11 +110,11 @@ class Flights:
             return found
         joined = self._join(work) if candidate == 0 else None
         if joined is not None:
-            answer = await self._follow(joined, work.ticket, tell)
+            answer = await self._follow(joined, work, tell)
             if answer is not None:
                 return self._seen(work, answer, joined)
         flight = self._launch(work, candidate)
-        answer = await self._follow(flight, work.ticket, tell)
+        answer = await self._follow(flight, work, tell)
         assert answer is not None, "a run agrees with the text that it was made for"
         if joined is not None:
             answer = answer.beside(joined.cost(joined.so_far()))
@@ -309,13 +312,16 @@ class Flights:
         whole = text if astray or not text else built.healed + text
         return tuple(self._prompts.tokenizer.encode(whole)), astray
 
-    async def _follow(self, flight: Flight, ticket: Ticket, tell: Tell | None) -> Answer | None:
-        """Its answer at the ticket's cursor; None if it contradicts what was typed, or is too old.
+    async def _follow(self, flight: Flight, work: Work, tell: Tell | None) -> Answer | None:
+        """Its answer at the request's cursor; None if it contradicts what was typed, or is too old.
 
         Text that nobody reads on the way is decoded only once, at the end.
         """
+        ticket = work.ticket
         typed = typed_at(flight, ticket.snapshot)
         assert typed is not None, "only a run that fits is followed"
+        if self._watcher is not None:
+            self._watcher.follows(work, flight)
         if typed or tell or ticket.enough_ns:
             async for _ in flight.run:
                 rest = remainder(self._text(flight, ""), typed)

@@ -7,7 +7,7 @@ the rest to the last one. Knows tickets, replies and flights; what clients tell 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from completiond.core import Outcome
 from completiond.flight import Flight
 from completiond.flights import Flights, Watcher
 from completiond.protocol import messages as m
-from completiond.record.rows import Drafted, Key, Pass, Said
+from completiond.record.rows import Drafted, Key, Pass, Said, Spelled
 from completiond.record.stages import Course
 from completiond.record.wall import now_ms
 from completiond.remembered import Entry, Remembered
@@ -54,17 +54,21 @@ class _Cost:
 
     owner: Entry
     told: Outcome = field(default_factory=Outcome)
+    wrote: int = 0
     closed: bool = False
 
 
 class Recorder:
-    """A watcher of flights that is also told of each reply. `beside` is another watcher."""
+    """A watcher of flights that is also told of each reply. `beside` is another watcher, `spell`
+    the text of tokens, which is asked for only if text is recorded."""
 
     def __init__(self, keys: Remembered, about: Editors, *, text: bool = False) -> None:
         self._keys = keys
         self._about = about
         self._text = text
+        self.spell: Callable[[list[int]], str] | None = None
         self._how: OrderedDict[Ticket, _How] = OrderedDict()
+        self._waits: OrderedDict[Ticket, tuple[Work, Flight]] = OrderedDict()
         self._costs: OrderedDict[int, _Cost] = OrderedDict()
         self.beside: Watcher | None = None
 
@@ -85,6 +89,14 @@ class Recorder:
         if self.beside is not None:
             self.beside.answered(flights, work, answer, source)
 
+    def follows(self, work: Work, flight: Flight) -> None:
+        """A request waits for a run: should it never be answered, that is where its time went."""
+        self._waits[work.ticket] = work, flight
+        if len(self._waits) > KEPT:
+            self._waits.popitem(last=False)
+        if self.beside is not None:
+            self.beside.follows(work, flight)
+
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         """A run is over."""
         if self.beside is not None:
@@ -92,20 +104,14 @@ class Recorder:
 
     # -- replies --------------------------------------------------------------------------------
 
-    def replied(
-        self,
-        ticket: Ticket,
-        reply: m.Completion | m.Failure,
-        at: int,
-        flight: Flight | None = None,
-    ) -> None:
-        """A request was told this, at that moment of our monotonic clock, nanoseconds.
-
-        `flight` is the run of its buffer, if it has one.
-        """
-        how = self._how.pop(ticket, None)
-        flights = how.flights if how is not None else _own(ticket, flight)
-        course = _course(Course(ticket.arrived_ns, at), how, flights)
+    def replied(self, ticket: Ticket, reply: m.Completion | m.Failure, at: int) -> None:
+        """A request was told this, at that moment of our monotonic clock, nanoseconds."""
+        how, waited = self._how.pop(ticket, None), self._waits.pop(ticket, None)
+        flights = how.flights if how is not None else [waited[1]] if waited is not None else []
+        course = Course(ticket.arrived_ns, at)
+        if waited is not None:
+            course = course._replace(prompt=waited[0].prompt_ns)
+        course = _course(course, how, flights)
         key = Key(
             at_ms=now_ms(),
             model=self._about.model(),
@@ -139,13 +145,14 @@ class Recorder:
             flight.run.when_over(lambda _: _later(loop, self._close, flight))
         if not cost.closed:
             cost.owner = entry
-            self._tell(cost, flight.so_far())
+            self._tell(cost, flight, flight.so_far())
 
-    def _tell(self, cost: _Cost, now: Outcome, **more: Any) -> None:
+    def _tell(self, cost: _Cost, flight: Flight, now: Outcome, **more: Any) -> None:
         entry, was, cost.told = cost.owner, cost.told, now
+        wrote, cost.wrote = cost.wrote, flight.run.wrote
         key = entry.key
         entry.drafts = _more(entry.drafts, now, was)
-        entry.passes += _passes(now.strip[len(was.strip) :])
+        entry.passes += _passes(now, len(was.strip), self.spell if self._text else None)
         entry.key = replace(
             key,
             prompt=max(key.prompt, now.prompt_tokens),
@@ -153,6 +160,7 @@ class Recorder:
             prefilled=key.prefilled + now.prefilled - was.prefilled,
             generated=key.generated + len(now.ids) - len(was.ids),
             passes=key.passes + now.passes - was.passes,
+            wrote=key.wrote + cost.wrote - wrote,
             drafted=sum(draft.drafted for draft in entry.drafts),
             held=sum(draft.held for draft in entry.drafts),
             **more,
@@ -174,14 +182,15 @@ class Recorder:
         if entry.course is not None and entry.course.opened == flight.run.opened_ns:
             entry.course = _measured(entry.course, out)
             more |= _times(entry.course)
-        self._tell(cost, out, **more)
+        self._tell(cost, flight, out, **more)
         cost.told = Outcome()
         self._keys.put(entry)
 
     def forget(self, client: bytes) -> None:
         """The client is gone: its requests get no reply."""
-        for ticket in [ticket for ticket in self._how if ticket.client == client]:
-            del self._how[ticket]
+        for kept in (self._how, self._waits):
+            for ticket in [ticket for ticket in kept if ticket.client == client]:
+                del kept[ticket]
 
 
 # -- facts -----------------------------------------------------------------------------------------
@@ -197,11 +206,6 @@ def _kind(work: Work, source: Flight | Answered) -> str:
 
 def _reason(reply: m.Completion | m.Failure) -> str:
     return reply.code if isinstance(reply, m.Failure) else reply.reason
-
-
-def _own(ticket: Ticket, flight: Flight | None) -> list[Flight]:
-    """The run that was begun for a request which got no answer."""
-    return [flight] if flight is not None and flight.snapshot is ticket.snapshot else []
 
 
 def _asked(ticket: Ticket) -> dict[str, Any]:
@@ -276,10 +280,25 @@ def _later(
     loop.call_later(SETTLED_S, close, flight)
 
 
-def _passes(strip: list[Any]) -> tuple[Pass, ...]:
-    return tuple(
-        Pass(committed, tuple(Drafted(*draft) for draft in drafts)) for committed, drafts in strip
-    )
+def _passes(out: Outcome, told: int, spell: Callable[[list[int]], str] | None) -> tuple[Pass, ...]:
+    """Those of the run behind the first `told`, their tokens as text if somebody spells them."""
+    found, at = [], sum(committed for committed, *_ in out.strip[:told])
+    for committed, drafts, nodes in out.strip[told:]:
+        own, at = out.ids[at : at + committed], at + committed
+        words = _words(own, nodes, spell) if spell is not None else ()
+        found.append(Pass(committed, tuple(Drafted(*draft) for draft in drafts), words))
+    return tuple(found)
+
+
+def _words(
+    ids: list[int], nodes: Sequence[Any], spell: Callable[[list[int]], str]
+) -> tuple[Spelled, ...]:
+    """What a pass committed, drafted tokens before the model's own one, and what did not hold."""
+    kept = [source for _, source, held in nodes if held]
+    sources = [*kept, *[""] * len(ids)]
+    said = [Spelled(spell([one]), source, True) for one, source in zip(ids, sources, strict=False)]
+    lost = [Spelled(spell([one]), source, False) for one, source, held in nodes if not held]
+    return (*said, *lost)
 
 
 def _more(drafts: tuple[Drafted, ...], now: Outcome, was: Outcome) -> tuple[Drafted, ...]:

@@ -19,8 +19,10 @@ from completiond.engine.door import ProcessEngine
 from completiond.flights import prompts_of
 from completiond.keys import server_keys
 from completiond.record.rows import Served
+from completiond.record.store import Full
 from completiond.record.wall import now_ms
 from completiond.record.writer import Writer
+from completiond.remembered import Sink
 from completiond.transport import Listener
 from completiond.version import __version__
 
@@ -47,8 +49,8 @@ async def serve(
     open_loopback = config.serve.insecure_loopback
     keys = None if parse(endpoint).path or open_loopback else server_keys()
     listening = Listener(endpoint, insecure_loopback=open_loopback, keys=keys)
-    async with listening as listener, _recording(config) as writer:
-        daemon = Daemon(config, engine, listener, writer)
+    async with listening as listener, _recording(config) as writer, _exporting(config) as exporter:
+        daemon = Daemon(config, engine, listener, _both(writer, exporter))
         first, second = asyncio.Event(), asyncio.Event()
         with _on_signals(lambda: (second if first.is_set() else first).set()):
             reader = asyncio.create_task(daemon.serve())
@@ -94,6 +96,37 @@ async def _recording(config: Config) -> AsyncIterator[Writer | None]:
         yield writer
     finally:
         await asyncio.to_thread(writer.stop)
+
+
+@asynccontextmanager
+async def _exporting(config: Config) -> AsyncIterator[Sink | None]:
+    """Who tells a collector of each key; None if none was named."""
+    if not config.record.otlp:
+        yield None
+        return
+    from completiond.record.otel import Exporter  # the extra `otel`
+
+    exporter = Exporter(config.record.otlp, _served(config))
+    exporter.start()
+    try:
+        yield exporter
+    finally:
+        await asyncio.to_thread(exporter.stop)
+
+
+class _Both(NamedTuple):
+    """Two that are told of each key."""
+
+    first: Sink
+    second: Sink
+
+    def put(self, number: int, state: Full) -> None:
+        self.first.put(number, state)
+        self.second.put(number, state)
+
+
+def _both(first: Sink | None, second: Sink | None) -> Sink | None:
+    return _Both(first, second) if first is not None and second is not None else first or second
 
 
 @contextmanager

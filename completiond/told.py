@@ -9,7 +9,7 @@ from typing import Any
 
 from completiond.protocol import messages as m
 from completiond.record.rows import RETAINED_S, Key
-from completiond.record.stages import Clocks, believed
+from completiond.record.stages import LONGEST_WAY_NS, SLACK_NS, Clocks, absurd, believed
 from completiond.record.wall import now_ms
 from completiond.remembered import Entry, Remembered
 
@@ -18,7 +18,6 @@ CLIENTS = 1_024
 BURST, A_SECOND = 2_000, 200
 """Spans and events that one client may have written down: at once, and a second."""
 LONGEST_WORD = 64
-SLACK_NS = 1_000_000
 MOST_CHARACTERS = 1 << 20
 WEIGHT = {"shown": 0, "superseded": 1, "rejected": 2, "typed": 3, "partially": 4, "accepted": 5}
 """An outcome gives way to a weightier one only: an answer that is taken also leaves its path."""
@@ -60,10 +59,7 @@ class Told:
         state.editor = told.editor[:LONGEST_WORD] or state.editor
         refused = 0
         for span in told.spans:
-            if state.may():
-                self._span(client, state, span, model)
-            else:
-                refused += 1
+            refused += not (state.may() and self._span(client, state, span, model))
         return refused
 
     def feedback(self, client: bytes, told: m.Feedback) -> int:
@@ -86,17 +82,22 @@ class Told:
             self._keys.put(entry, **changes)
         return 0
 
-    def _span(self, client: bytes, state: _Client, span: m.Span, model: str) -> None:
+    def _span(self, client: bytes, state: _Client, span: m.Span, model: str) -> bool:
+        """Whether its times, if it tells any, are believed; the rest of it is in any case."""
         entry = self._keys.of(client, span.id) if span.id else None
         at = believed(span.at)
         if entry is None:
             if span.kind != "warm":
+                at = {} if _took(at) > LONGEST_WAY_NS else at
                 key = self._own(client, state, span, model)
                 if at:
                     ago = state.clocks.ago_ns(max(at.values()), time.monotonic_ns())
                     key = replace(key, at_ms=max(0, key.at_ms - ago // 1_000_000))
                 self._keys.put(self._keys.add(client, key), **_alone(span, at))
-            return
+            return bool(at) or not span.at
+        if entry.course is not None and "sent" in at:
+            came, left = entry.course.arrived, entry.course.replied
+            at = {} if absurd(at, came, left, time.monotonic_ns()) else at
         changes = _joined(entry, state.clocks, span, at)
         if span.kind == "warm":
             changes["kind"] = "warm"
@@ -106,6 +107,7 @@ class Told:
         if state.editor:
             changes["editor"] = state.editor
         self._keys.put(entry, **changes)
+        return bool(at) or not span.at
 
     def _own(self, client: bytes, state: _Client, span: m.Span, model: str) -> Key:
         """A key that the daemon was not asked about."""
@@ -158,10 +160,15 @@ def _total_us(span: m.Span, at: dict[str, int]) -> int:
     return (span.took if took // 2 <= span.took <= took * 2 + SLACK_NS else took) // 1000
 
 
+def _took(at: dict[str, int]) -> int:
+    return at["replied"] - at["received"] if "replied" in at else 0
+
+
 def _drawn(at: dict[str, int]) -> dict[str, Any]:
     if "drawn" not in at or "replied" not in at:
         return {}
-    return {"drawn_us": (at["drawn"] - at["replied"]) // 1000}
+    after = at["drawn"] - at["replied"]
+    return {"drawn_us": after // 1000} if after <= LONGEST_WAY_NS else {}
 
 
 def _became(key: Key, outcome: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 """Typing traces, replayed at a real daemon and at its peers. The last line is one JSON object.
 
 replay.py                      real time through a real bridge; with --peer also llama.vim's way
-                               with llama-server, or transformers' generate, one after the other
+                               with llama-server, transformers' generate, or our own daemon that
+                               records nothing, one after the other
 replay.py --closed             the next key is sent when the answer is there: what a key costs
 replay.py --virtual            the same in virtual time: counts, on any machine, without the model
 replay.py --layouts cursor,long       tokens that a key prefills, by layout of the prompt
@@ -76,7 +77,7 @@ def _add_ours(made: argparse.ArgumentParser) -> None:
 
 def _add_peers(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("peers")
-    group.add_argument("--peer", action="append", default=[], choices=["llama", "hf"])
+    group.add_argument("--peer", action="append", default=[], choices=["llama", "hf", "unrecorded"])
     group.add_argument("--llama-bin", type=Path, default=Path("llama.cpp/build/bin"), metavar="DIR")
     group.add_argument("--gguf", type=Path, default=Path("model.gguf"), metavar="FILE")
     group.add_argument("--hf-keys", type=int, default=20, help="of each trace, with --peer hf")

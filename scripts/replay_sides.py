@@ -5,7 +5,7 @@ While one side computes the others are idle: traces go to one side after the oth
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from replay_bridge import BridgeSource
@@ -59,6 +59,10 @@ def peer_side(name: str, arguments: Any) -> Iterator[Side]:
         with server(arguments.llama_bin, arguments.gguf, arguments.threads) as running:
             yield llama_side(running)
         return
+    if name == "unrecorded":
+        with daemon(arguments.model, _settings(arguments) | {"record.enabled": "false"}) as ours:
+            yield replace(our_side(ours, Ask("bridge", arguments.ask_ms / 1000)), name=name)
+        return
     from replay_hf import Generate, HfSource  # it brings torch: only who asks for it waits for it
 
     model = Generate(arguments.model)
@@ -74,8 +78,10 @@ def peer_side(name: str, arguments: Any) -> Iterator[Side]:
 def our_sides(arguments: Any, script: dict[str, Any] | None = None) -> Iterator[list[Side]]:
     """Our daemon, asked in each way that is wanted; two ways share one daemon, in turns."""
     ways = ["bridge", "daemon"] if arguments.through == "both" else [arguments.through]
-    settings: dict[str, str | int] = {"engine.threads": arguments.threads}
-    if arguments.layout:
-        settings["completion.layout"] = arguments.layout
-    with daemon(arguments.model, settings, script) as running:
+    with daemon(arguments.model, _settings(arguments), script) as running:
         yield [our_side(running, Ask(way, arguments.ask_ms / 1000)) for way in ways]
+
+
+def _settings(arguments: Any) -> dict[str, str | int]:
+    settings: dict[str, str | int] = {"engine.threads": arguments.threads}
+    return settings | ({"completion.layout": arguments.layout} if arguments.layout else {})

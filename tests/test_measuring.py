@@ -1,17 +1,22 @@
 """`bench acceptance` and `audit` as a person uses them, on tiny models from disk."""
 
+import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from rich.console import Console
 from tiny_checkpoint import saved
 
+from completiond.commands import bench
 from completiond.commands.counted import spoken
 from completiond.measure.acceptance import Account
 from completiond.measure.lossless import Audit
+from completiond.record import place
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +36,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def code(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text(CODE)
@@ -57,11 +61,23 @@ def test_acceptance_measures_every_drafter_beside_plain_decoding(run: Run, model
     assert Path("page.html").read_text().count("<svg") == 3
 
 
+def test_headings_and_numbers_are_whole_in_80_columns() -> None:
+    source = SimpleNamespace(drafted=123_456, accepted=98_765, hazard=lambda: [0.55, 1.0] * 3)
+    way = SimpleNamespace(name="small_model", sources={"early_exit": source}, coverage=lambda _: 1)
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(bench._sources(SimpleNamespace(ways={"small_model": way})))  # type: ignore[arg-type]
+    head, *rows = console.export_text().splitlines()
+    assert head.split()[:6] == "way source drafted accepted share coverage".split()
+    assert rows[0].split()[:4] == ["small_model", "early_exit", "123456", "98765"]
+    assert "…" not in head + "".join(rows) and "kept at depth" in head
+
+
 def test_without_a_name_the_page_goes_to_the_state_folder(run: Run, models: Path) -> None:
     code, out, err = run("bench", "acceptance", "--model", str(models / "target"), *QUICK)
     assert code == 0 and "{" not in out
     page = Path(err.splitlines()[-1].removeprefix("The page is "))
-    assert page.name == "acceptance.html" and page.is_file() and "state" in page.parts
+    assert page == place.directory() / "acceptance.html" and page.is_file()
+    assert page.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_audit_says_that_the_engine_is_lossless(run: Run, models: Path) -> None:

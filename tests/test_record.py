@@ -167,6 +167,30 @@ async def test_a_run_is_told_once_whoever_got_its_answer(tmp_path: Path) -> None
     assert sum(joined.stages.values()) == pytest.approx(joined.total_us, rel=0.02, abs=20)
 
 
+async def test_a_key_that_joined_a_run_and_was_superseded_waited_for_the_run(
+    tmp_path: Path,
+) -> None:
+    async with typing(tmp_path, config.Record()) as person:
+        waits = [asyncio.create_task(person.ask(1, 4))]
+        for column, char in enumerate("to", 4):
+            await asyncio.sleep(0.006)
+            person.put(1, column, char)
+            waits.append(asyncio.create_task(person.ask(1, column + 1)))
+        await asyncio.wait(waits)
+    keys = sorted(recorded(tmp_path), key=lambda key: key.position)
+    assert [key.kind for key in keys] == ["none", "none", "joined"]
+    joined = keys[1]
+    assert joined.reason == "superseded" and joined.lookup_us is not None
+    waited = (joined.prefill_us or 0) + (joined.decode_us or 0) + (joined.door_us or 0)
+    assert joined.lookup_us < 2000 < 4000 < waited, joined
+    assert sum(key.generated for key in keys) == len(SAYS) + 1
+    store = place.newest(tmp_path / "state")
+    assert store is not None
+    with queries.reading(store) as db:
+        passes = [one for key in keys for one in queries.strip(db, key.key)]
+    assert sum(key.wrote for key in keys) == len(passes) >= len(SAYS) // 4
+
+
 async def test_a_cancel_tells_when_the_device_was_free(tmp_path: Path) -> None:
     async with typing(tmp_path, config.Record()) as person:
         task = asyncio.create_task(person.ask(1, 4))

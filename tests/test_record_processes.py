@@ -1,6 +1,7 @@
 """The record of real processes: an editor's language server, a daemon that is killed, others."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,20 @@ def test_stages_add_up_across_processes_and_a_killed_daemon_loses_nothing_old(ru
         code, text, _ = run("why", str(last))
     assert code == 0 and f"Request {last}, automatic" in text and "a.py (python)" in text
     assert run("report")[0] == 0
+
+
+def test_each_completion_by_hand_is_a_request_of_its_own(run: Run) -> None:
+    Path("a.py").write_text("def f():\n    ")
+    with daemon():
+        replies = [json.loads(run("complete", "a.py:2:5", "--json")[1]) for _ in range(2)]
+        one, two = (reply["id"] for reply in replies)
+        assert one < two
+        for ident in (one, two):
+            code, text, _ = run("why", str(ident))
+            assert code == 0 and f"Request {ident}, invoked" in text
+        status = run("status")[1]
+        assert "left by a newer key, 0 of them used for it" in status
+    assert [key.request for key in recorded()] == [one, two]
 
 
 def test_two_daemons_of_one_user_share_the_record(tmp_path: Path) -> None:

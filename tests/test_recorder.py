@@ -6,9 +6,11 @@ import pytest
 
 from completiond import config
 from completiond.client import Client
+from completiond.core import Outcome
 from completiond.protocol import messages as m
 from completiond.reasons import sentences
-from completiond.recorder import Editors, Recorder
+from completiond.record.rows import Spelled
+from completiond.recorder import Editors, Recorder, _passes
 from completiond.remembered import Remembered
 from completiond.sessions import Sessions
 from tests.daemon_world import PATIENCE_S, ask, world
@@ -36,6 +38,26 @@ def test_the_newest_of_an_id_is_found_and_only_so_many_are_kept() -> None:
     assert [entry.key.why for entry in found if entry is not None] == ["f", "d"]
     assert (keys.find(2), keys.of(b"c", 2)) == (None, None)
     assert keys.summary() == {"c": 1, "d": 1, "e": 1, "f": 1}
+
+
+def test_the_words_of_a_strip_are_what_was_committed_then_what_did_not_hold() -> None:
+    strip = [
+        (2, [("suffix", 3, 1)], [(10, "suffix", True), (11, "suffix", False), (12, "a", False)]),
+        (1, [("suffix", 1, 1)], [(13, "suffix", True)]),  # the limit left the own token no room
+        (1, [], []),
+    ]
+    out = Outcome(ids=[10, 20, 13, 30], strip=strip)
+    found = _passes(out, 1, lambda ids: f"<{ids[0]}>")
+    assert [one.words for one in found] == [
+        (Spelled("<13>", "suffix", True),),
+        (Spelled("<30>", "", True),),
+    ]
+    (first, *_) = _passes(out, 0, lambda ids: f"<{ids[0]}>")
+    assert first.words == (
+        *(Spelled("<10>", "suffix", True), Spelled("<20>", "", True)),
+        *(Spelled("<11>", "suffix", False), Spelled("<12>", "a", False)),
+    )
+    assert not any(one.words for one in _passes(out, 0, None))
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,16 @@ CLIENT = b"client"
 class World:
     """One request of 20 ms that was answered, 10 ms after its sending on the same clock."""
 
-    def __init__(self, text: str = "value = 1") -> None:
+    def __init__(
+        self, text: str = "value = 1", arrived: int = 10 * MS, replied: int = 30 * MS
+    ) -> None:
         self.keys = Remembered()
         self.told = Told(self.keys)
         sessions: Sessions[Any] = Sessions(clients=1, queue=9)
-        ticket, _ = sessions.admit(CLIENT, ask(7, path="a.py", language="python"), 10 * MS)
+        ticket, _ = sessions.admit(CLIENT, ask(7, path="a.py", language="python"), arrived)
         recorder = Recorder(self.keys, Editors(self.told.editor, lambda: "a model"))
         reply = m.Completion(7, 7, 0, [m.Candidate(text, "eos")], "ok")
-        recorder.replied(ticket, reply, 30 * MS)
+        recorder.replied(ticket, reply, replied)
 
     @property
     def entry(self) -> Entry:
@@ -86,6 +88,44 @@ def test_absurd_times_are_refused_and_the_row_stays(at: dict[str, int]) -> None:
     world.span(at=at, took=1 << 62)
     assert (world.key.total_us, world.key.before_us) == (None, None)
     assert world.key.stages == {"lookup": 20_000, "finish": 0}
+
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        # by its own clock it waited for ten seconds, but the reply left a second ago
+        {"received": 0, "sent": 1 * MS, "answered": 10 * S, "replied": 10 * S},
+        # on our clock: an answer that comes tomorrow, a question that was sent an hour ago
+        {"received": 900 * S, "sent": 901 * S, "answered": 1090 * S, "replied": 1090 * S},
+        {"received": 700 * S, "sent": 701 * S, "answered": 1001 * S, "replied": 1001 * S},
+    ],
+    ids=["another clock", "the future", "long ago"],
+)
+def test_ways_that_cannot_be_are_refused_and_counted(
+    at: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(arrived=1000 * S, replied=1000 * S + 20 * MS)
+    monkeypatch.setattr(told_module.time, "monotonic_ns", lambda: 1001 * S)
+    assert world.span(at=at, characters=9) == 1
+    assert (world.key.total_us, world.key.stages) == (None, {"lookup": 20_000, "finish": 0})
+    assert world.key.outcome == "shown", "what became of it is believed"
+    good = {"received": 3 * S, "sent": 3 * S + MS, "answered": 4 * S, "replied": 4 * S}
+    assert world.span(at=good) == 0 and world.key.clock_us is not None
+
+
+def test_a_key_that_the_client_answered_itself_takes_no_minutes() -> None:
+    world = World()
+    slow = {"received": 40 * MS, "replied": 40 * MS + 61 * S}
+    assert world.span(0, "typed", at=slow) == 1
+    assert world.span(0, "typed", at={"received": 40 * MS, "replied": 41 * MS}) == 0
+    late = {"received": 40 * MS, "replied": 41 * MS, "drawn": 41 * MS + 61 * S}
+    assert world.span(0, "typed", at=late) == 0
+    *_, first, second, third = (entry.key for entry in world.keys._entries.values())
+    assert (first.stages, second.total_us, third.total_us) == ({}, 1000, 1000)
+    assert third.drawn_us is None
 
 
 def test_an_absurd_total_gives_way_to_the_moments() -> None:

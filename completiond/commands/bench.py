@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import platformdirs
 import typer
 from rich.table import Table
 
@@ -14,7 +13,7 @@ from completiond.commands import options
 from completiond.commands.counted import Counted
 from completiond.commands.serve import device_line
 from completiond.commands.terminal import Bar, facts, out, say, waiting
-from completiond.config import APP, Config
+from completiond.config import Config, state_dir
 from completiond.errors import ConfigError, RequestError
 from completiond.footprint import anonymous_bytes
 from completiond.measure.spots import Spot, spots_in
@@ -177,10 +176,13 @@ def _ways(account: "Account") -> Table:
 
 
 def _sources(account: "Account") -> Table:
-    table = Table("way", "source", box=None, header_style="bold")
+    """Whole in 80 columns: only the last cell is broken where a terminal is narrow."""
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("way", "source"):
+        table.add_column(name, no_wrap=True)
     for name in ("drafted", "accepted", "share", "coverage"):
-        table.add_column(name, justify="right")
-    table.add_column(f"kept at depth 1–{SHOWN_DEPTHS}", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(f"kept at depth 1–{SHOWN_DEPTHS}")
     for cells in _source_rows(account):
         table.add_row(*cells)
     return table
@@ -212,10 +214,10 @@ def _result(config: Config, lab: "Lab", account: "Account") -> dict[str, Any]:
 
 def _page_file(wanted: Path | None) -> Path:
     """Where the page goes; told now if it cannot, and not after minutes of measuring."""
-    path = wanted or Path(platformdirs.user_state_dir(APP)) / "acceptance.html"
+    path = wanted or state_dir() / "acceptance.html"
     try:
         if wanted is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         there = path.exists()
         with path.open("a", encoding="utf-8"):
             pass

@@ -11,6 +11,7 @@ from completiond.config import Config
 from completiond.endpoint import default_endpoint, parse
 from completiond.errors import NoDaemon
 from completiond.keys import client_keys
+from completiond.record.wall import now_ms
 from completiond.version import __version__
 
 HELLO_S = 2.0
@@ -34,4 +35,10 @@ def client_of(config: Config) -> Client:
     endpoint = config.serve.endpoint or default_endpoint()
     plain = parse(endpoint).path is not None or config.serve.insecure_loopback
     keys = None if plain else client_keys(endpoint)
-    return Client(endpoint, client="completiond", version=__version__, keys=keys)
+    return Client(
+        endpoint,
+        client="completiond",
+        version=__version__,
+        keys=keys,
+        first_id=now_ms(),  # each command is a new client, and `why` finds requests by their id
+    )

@@ -33,8 +33,9 @@ def dashboard(
 ) -> None:
     """Show the record in a browser, key by key, while one types. Ctrl-C ends it.
 
-    It prints a link that carries a token; only this machine can open it. It reads the record here
-    and asks the daemon for its state if one runs. Nothing is fetched from elsewhere.
+    The first line that it prints is a link that carries a token; only this machine can open it.
+    It reads the record here and asks the daemon for its state if one runs. Nothing is fetched from
+    elsewhere. Ctrl-C and SIGTERM end it with 0.
     """
     settings = options.settings(
         config,
@@ -45,7 +46,7 @@ def dashboard(
     _need("dashboard", *NEEDED)
     if settings.dashboard.metrics_token:
         _need("metrics", "prometheus_client")
-    from completiond.dashboard.server import listener
+    from completiond.dashboard.socket import listener
 
     with listener(settings.dashboard.port) as on:
         asyncio.run(_serve(settings, on))
@@ -62,7 +63,8 @@ def _need(extra: str, *packages: str) -> None:
 
 async def _serve(settings: Config, on: socket.socket) -> None:
     from completiond.dashboard.guard import new_token
-    from completiond.dashboard.server import Tokens, application, serve
+    from completiond.dashboard.server import Tokens, application
+    from completiond.dashboard.socket import serve
 
     tokens = Tokens(new_token(), settings.dashboard.metrics_token)
 

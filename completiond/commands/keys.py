@@ -1,8 +1,10 @@
 """`completiond keys`: who may connect over tcp. The socket of the default endpoint needs none."""
 
+import shlex
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from completiond import keys
 from completiond.commands.terminal import facts, out
@@ -33,6 +35,13 @@ def show() -> None:
     facts([("daemon", pair.server), ("client", pair.pair.public)])
     for key, name in keys.authorised().items():
         facts([("let in", f"{key} {name}")])
+    out.print(
+        "To connect two machines, as their shells take it (a key holds signs that they obey):"
+    )
+    public = shlex.quote(pair.pair.public)
+    out.print(Text(f"  on the daemon's:  completiond keys authorise -- {public} NAME"))
+    server = shlex.quote(pair.server)
+    out.print(Text(f"  on the client's:  completiond keys trust -- tcp://HOST:PORT {server}"))
 
 
 @app.command()

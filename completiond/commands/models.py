@@ -30,11 +30,17 @@ def list_(
         rows += [(model.name, f"from the hub, {model.licence}") for model in registry.HUB]
     known = {name for name, _ in rows}
     rows += [(name, "") for name in here if name not in known]
-    facts((name, f"{_state(here, name):14}  {about}".rstrip()) for name, about in rows)
+    facts((name, f"{_state(here, name):33}  {about}".rstrip()) for name, about in rows)
 
 
 def _state(here: dict[str, int], name: str) -> str:
-    return f"here, {gigabytes(here[name])}" if name in here else "not pulled"
+    """What it takes of the disk, or what a pull fetches and leaves there, as far as it is known."""
+    if name in here:
+        return f"here, {gigabytes(here[name])}"
+    model = registry.find(name)
+    if model is None:
+        return "not pulled"
+    return f"not pulled: {gigabytes(model.size)}, {gigabytes(model.converted)} on disk"
 
 
 @app.command()

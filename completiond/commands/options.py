@@ -104,6 +104,19 @@ def has_extra() -> bool:
     return all(importlib.util.find_spec(package) for package in COMPUTING)
 
 
+def need_otel() -> None:
+    """Raise one sentence where the packages that speak to a collector are missing."""
+    try:
+        found = importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise CompletiondError(
+            "record.otlp needs packages that are not installed; "
+            "run `pip install 'completiond[otel]'`, or leave it empty."
+        )
+
+
 def need_extra(what: str) -> None:
     """Raise one sentence where they are not."""
     if not has_extra():

@@ -66,6 +66,8 @@ def serve(
         record__text=record_text,
     )
     options.need_extra("`completiond serve`")
+    if settings.record.otlp:
+        options.need_otel()
     from completiond.commands.start import start_of
     from completiond.engine.door import ProcessEngine
 

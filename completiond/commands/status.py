@@ -89,7 +89,10 @@ def _runs(engine: dict[str, int]) -> str:
     left, joined = engine.get("daemon superseded runs", 0), engine.get("daemon joined", 0)
     used = joined + engine.get("daemon superseded hits", 0)
     ahead, hits = engine.get("daemon prefetch runs", 0), engine.get("daemon prefetch hits", 0)
-    return f"{used} of {left} that a key left were used, {hits} of {ahead} begun ahead"
+    return (
+        f"{left} left by a newer key, {used} of them used for it; "
+        f"{ahead} begun before anybody asked, {hits} of them used"
+    )
 
 
 def _passes(engine: dict[str, object]) -> str:

@@ -99,7 +99,7 @@ def _figures(seen: Seen, span: str) -> Table:
         ("a key", _spread(seen.spreads.get("total") or seen.spreads.get("daemon"))),
         ("first text", _spread(seen.spreads.get("text"))),
         ("cancel to free", _spread(seen.spreads.get("free"))),
-        ("passes", f"{totals.passes:,} for {totals.generated:,} tokens" if totals.passes else ""),
+        ("tokens a pass", _per_pass(totals)),
         ("drafts held", drafts),
         ("shown", f"{totals.answers:,}, {_share(totals.taken, totals.answers)} taken"),
         ("not shown", ", ".join(quiet[:4])),
@@ -108,6 +108,15 @@ def _figures(seen: Seen, span: str) -> Table:
         if value:
             table.add_row(name, value)
     return table
+
+
+def _per_pass(totals: Totals) -> str:
+    if not totals.wrote:
+        return ""
+    reading = max(0, totals.passes - totals.wrote)
+    only = f", {reading:,} more only read prompts" if reading else ""
+    each = f"{totals.tokens_per_pass:.2f}, {totals.generated:,} in {totals.wrote:,} passes"
+    return f"{each}{only}"
 
 
 def _share(part: int, whole: int) -> str:

@@ -11,14 +11,15 @@ from completiond.dashboard.asked import Asked
 from completiond.record import choices, figures, filters, queries
 from completiond.record.facts import facts_of, in_words
 from completiond.record.filters import LONG_MS
-from completiond.record.rows import Drafted, Key, Point
+from completiond.record.rows import Key, Point
 from completiond.record.wall import now_ms
 
 MINUTE_MS = 60_000
 _TOLD = (
     *("key", "at_ms", "language", "editor", "model", "path", "position", "trigger", "kind"),
     *("reason", "why", "outcome", "request", "shown", "taken", "prompt", "reused", "prefilled"),
-    *("generated", "passes", "drafted", "held", "free_us", "after_cancel", "drawn_us", "clock_us"),
+    *("generated", "passes", "wrote", "drafted", "held", "free_us", "after_cancel", "drawn_us"),
+    "clock_us",
 )
 
 
@@ -50,7 +51,7 @@ def one(db: sqlite3.Connection, number: int) -> dict[str, Any] | None:
         "message": facts.get("message", ""),
         "drafts": _dicts(drafts),
         "strip": [
-            {"committed": one.committed, "drafts": _dicts(one.drafts)}
+            {"committed": one.committed, "drafts": _dicts(one.drafts), "words": _dicts(one.words)}
             for one in queries.strip(db, number)
         ],
         "said": said and {"before": said.before[-400:], "answers": said.answers},
@@ -103,5 +104,5 @@ def _choices(found: choices.Choices) -> dict[str, Any]:
     return found._asdict() | {"sources": _dicts(found.sources)}
 
 
-def _dicts(rows: Iterable[_Row | Drafted]) -> list[dict[str, Any]]:
+def _dicts(rows: Iterable[_Row]) -> list[dict[str, Any]]:
     return [row._asdict() for row in rows]

@@ -53,11 +53,14 @@ def _harmless(value: Any) -> Any:
 
 
 def _json(db: sqlite3.Connection, asked: Asked) -> File:
+    found = queries.latest(db, asked.many, asked.only)
+    drafts = queries.drafts_of(db, [key.key for key in found])
     keys = [
-        plain(key) | {"drafts": [draft._asdict() for draft in queries.drafts(db, key.key)]}
-        for key in queries.latest(db, asked.many, asked.only)
+        plain(key) | {"drafts": [draft._asdict() for draft in drafts.get(key.key, ())]}
+        for key in found
     ]
-    text = json.dumps({"keys": keys, "figures": charts(db, asked)}, indent=1)
+    lines = ",\n".join(json.dumps(key) for key in keys)
+    text = f'{{"keys": [\n{lines}\n],\n"figures": {json.dumps(charts(db, asked))}}}\n'
     return File("completiond-keys.json", "application/json", text)
 
 

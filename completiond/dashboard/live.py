@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -106,7 +106,7 @@ class Daemon:
         return {"status": told, "trouble": ""}
 
 
-async def events(directory: Path, daemon: Daemon, over: asyncio.Event) -> AsyncIterator[str]:
+async def events(directory: Path, daemon: Daemon, over: asyncio.Event) -> AsyncGenerator[str, None]:
     """For one page, until it goes or everything is `over`."""
     told, spoke = -1, time.monotonic()
     with daemon, closing(Watch(directory)) as watch:

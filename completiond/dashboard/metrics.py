@@ -75,6 +75,8 @@ def _counters(numbers: Numbers) -> Iterator[Metric]:
             family.add_metric([name or "none"], n)
         yield family
     yield _counted("completiond_passes", "Forward passes.", "", {"": counts["passes"]})
+    wrote = "Forward passes that wrote tokens: all but those that only read a prompt."
+    yield _counted("completiond_writing_passes", wrote, "", {"": counts["wrote"]})
     tokens = {what: counts[what] for what in _TOKENS}
     yield _counted("completiond_tokens", "Tokens by what was done with them.", "what", tokens)
     characters = {what: counts[f"{what} characters"] for what in ("shown", "taken")}

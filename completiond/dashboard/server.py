@@ -1,21 +1,19 @@
-"""The dashboard's routes, and the socket that they are served on: loopback, this user, read only.
+"""The dashboard's routes: read only. Knows requests and answers.
 
-Knows requests and answers; the record is read in threads, each with a connection of its own that
-gives up after a while.
+The record is read in threads, each with a connection of its own that gives up after a while. Files
+to save are made one at a time: they are large.
 """
 
 import asyncio
-import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -34,12 +32,16 @@ from completiond.record.queries import reading
 from completiond.record.wall import now_ms
 from completiond.version import __version__
 
-LOOPBACK = "127.0.0.1"
 LONGEST_S = 5.0
 """A question to the record that takes longer is given up."""
 STEPS = 100_000
 """Of SQLite's machine, between two looks at the clock."""
 EXPORT_S = 60.0
+EXPORTS = 4
+"""Files that are made or wait for their turn; more are refused."""
+PAGES = 50
+"""Pages that are told what changes."""
+MOST_DIGITS = 18
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 NOTHING = {"error": "", "empty": True}
 
@@ -53,6 +55,8 @@ class Pages:
         self._place = directory
         self._daemon = Daemon(ask)
         self._began_ms = now_ms()
+        self._turn = asyncio.Semaphore()
+        self._exports = self._pages = 0
         self.over = asyncio.Event()
 
     async def index(self, _: Request) -> Response:
@@ -72,20 +76,40 @@ class Pages:
         return JSONResponse(await self._of_many(request, answers.charts))
 
     async def key(self, request: Request) -> Response:
-        found = await self._answer(partial(answers.one, number=request.path_params["number"]))
+        text = request.path_params["number"]
+        if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+            return JSONResponse({"error": "That is no number of a key."}, 404)
+        found = await self._answer(partial(answers.one, number=int(text)))
         return JSONResponse(found or {"error": "The record has no such key any more."})
 
     async def export(self, request: Request) -> Response:
         made = asked(dict(request.query_params), now_ms(), MOST_EXPORTED)
-        found = await self._answer(lambda db: exports.export(db, made), EXPORT_S)
+        if self._exports >= EXPORTS:
+            raise RecordError("Several files are being made already; try again in a while.")
+        self._exports += 1
+        try:
+            async with self._turn:
+                found = await self._answer(lambda db: exports.export(db, made), EXPORT_S)
+        finally:
+            self._exports -= 1
         if not isinstance(found, exports.File):
             raise RecordError("Nothing has been recorded yet.")
         named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
         return Response(found.text, media_type=found.kind, headers=named)
 
     async def live(self, _: Request) -> Response:
-        stream = events(self._place, self._daemon, self.over)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        if self._pages >= PAGES:
+            return JSONResponse({"error": "Too many pages are open; close some."}, 503)
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[str]:
+        self._pages += 1
+        try:
+            async with aclosing(events(self._place, self._daemon, self.over)) as stream:
+                async for event in stream:
+                    yield event
+        finally:
+            self._pages -= 1
 
     async def metrics(self, _: Request) -> Response:
         from completiond.dashboard.metrics import KIND, exposition  # another extra
@@ -101,19 +125,28 @@ class Pages:
         made = asked(dict(request.query_params), now_ms(), MOST)
         return await self._answer(lambda db: answer(db, made))
 
-    async def _answer(self, question: Question, longest_s: float = LONGEST_S) -> Any:
+    async def _answer(self, question: Question, longest_s: float | None = None) -> Any:
         """Of the store in use; NOTHING if there is none yet."""
         store = place.newest(self._place)
         if store is None:
             return NOTHING
-        return await run_in_threadpool(_read, store, question, longest_s)
+        give_up = time.monotonic() + (LONGEST_S if longest_s is None else longest_s)
+
+        def is_over() -> bool:
+            return time.monotonic() > give_up or self.over.is_set()
+
+        return await run_in_threadpool(_read, store, question, is_over)
 
 
-def _read(store: Path, question: Question, longest_s: float) -> Any:
-    give_up = time.monotonic() + longest_s
-    with reading(store) as db:
-        db.set_progress_handler(lambda: time.monotonic() > give_up, STEPS)
-        return question(db)
+def _read(store: Path, question: Question, is_over: Callable[[], bool]) -> Any:
+    try:
+        with reading(store) as db:
+            db.set_progress_handler(is_over, STEPS)
+            return question(db)
+    except RecordError as exc:
+        if is_over():
+            raise RecordError("That takes too long; choose a shorter time.") from exc
+        raise
 
 
 def _asset(name: str) -> Response:
@@ -158,7 +191,7 @@ def application(
             Route("/api/about", pages.about),
             Route("/api/keys", pages.keys),
             Route("/api/charts", pages.charts),
-            Route("/api/key/{number:int}", pages.key),
+            Route("/api/key/{number}", pages.key),
             Route("/api/export", pages.export),
             Route("/api/live", pages.live),
             Route(METRICS, pages.metrics),
@@ -167,34 +200,3 @@ def application(
         exception_handlers={RequestError: _wrong, RecordError: _wrong},
         lifespan=lifespan,
     )
-
-
-class _Server(uvicorn.Server):
-    """Ends the streams of open pages first: they would keep it alive."""
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        self.config.loaded_app.app.state.pages.over.set()
-        super().handle_exit(sig, frame)
-
-
-def listener(port: int) -> socket.socket:
-    """A loopback socket; 0 is any free port. Raises RequestError."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((LOOPBACK, port))
-    except OSError as exc:
-        made.close()
-        raise RequestError(
-            f"Port {port} cannot be used ({exc.strerror}); name another --port, or none."
-        ) from exc
-    made.listen()
-    return made
-
-
-async def serve(app: Starlette, on: socket.socket) -> None:
-    """Until Ctrl-C or SIGTERM."""
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="on"
-    )
-    await _Server(config).serve([on])

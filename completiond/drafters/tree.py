@@ -7,7 +7,7 @@ to a node, which never rises downwards, so that each beginning of it is a tree a
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from completiond.core import NO_DRAFT, Draft
+from completiond.core import NO_DRAFT, Draft, Step
 
 
 class Tried(NamedTuple):
@@ -120,6 +120,14 @@ def depths(draft: Draft) -> list[int]:
     for parent in draft.parents:
         found.append(found[parent] + 1 if parent >= 0 else 0)
     return found
+
+
+def nodes(step: Step) -> list[tuple[int, str, bool]]:
+    """Each drafted token of a pass: its id, who proposed it, and whether it was kept."""
+    tree = step.tree
+    kept = {one.node for one in tried(tree, step.ids) if one.kept}
+    named = enumerate(zip(tree.ids, tree.sources, strict=True))
+    return [(token, source, node in kept) for node, (token, source) in named]
 
 
 def tried(draft: Draft, ids: Sequence[int]) -> list[Tried]:

@@ -75,6 +75,7 @@ def load_core(
         threads=threads,
         context=min(config.model.context, files.context),
         draft_rows=tokens + 1,
+        keep_drafts=config.record.text,
         facts={
             "model": files.name,
             "draft": draft.name if draft and fitted.draft else "",

@@ -11,7 +11,7 @@ from typing import Any
 
 from completiond.core import CancelToken, Step
 from completiond.drafters.costs import Costs
-from completiond.drafters.tree import forks
+from completiond.drafters.tree import forks, nodes
 from completiond.engine import scheduler
 from completiond.engine.decode import Decoding, Turn
 from completiond.engine.job import Done, Event, Failed, Job, Progress, Rules
@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class ModelCore:
-    """Runs jobs on one model. `context` bounds a prompt and its answer together, in tokens."""
+    """Runs jobs on one model. `context` bounds a prompt and its answer together, in tokens.
+
+    `keep_drafts`: a run's account names the drafted tokens, not only their number.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class ModelCore:
         draft_rows: int = 8,
         costs: Costs | None = None,
         facts: Mapping[str, Any] | None = None,
+        keep_drafts: bool = False,
     ) -> None:
         self.decoding = decoding
         self.cache = cache
@@ -46,6 +50,7 @@ class ModelCore:
         self._draft_rows = draft_rows
         self._costs = costs
         self._facts = dict(facts or {})
+        self._keep_drafts = keep_drafts
         self._waiting: list[Sequence] = []
         self._running: list[Sequence] = []
         self._counts = dict.fromkeys(
@@ -216,7 +221,7 @@ class ModelCore:
                 total[source] = total.get(source, 0) + count
         if step.ids or step.drafted:
             drafts = [(name, n, step.accepted.get(name, 0)) for name, n in step.drafted.items()]
-            out.strip.append((len(step.ids), drafts))
+            out.strip.append((len(step.ids), drafts, nodes(step) if self._keep_drafts else ()))
         if not step.ids:
             return []
         sequence.first_token = sequence.first_token or now

@@ -18,8 +18,9 @@ from completiond.errors import CompletiondError, from_code
 class Run:
     """One job on its way. `async for ids in run` yields everything from its first token on.
 
-    `passes` and `prefilled` are what it had cost when its last ids came. It was begun at
-    `opened_ns`, and its first ids came at `first_ns` (0: not yet), of our monotonic clock.
+    `passes` and `prefilled` are what it had cost when its last ids came, `wrote` how many passes
+    have brought ids. It was begun at `opened_ns`, and its first ids came at `first_ns` (0: not
+    yet), of our monotonic clock.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class Run:
         "opened_ns",
         "passes",
         "prefilled",
+        "wrote",
     )
 
     def __init__(self, job: Job) -> None:
@@ -38,6 +40,7 @@ class Run:
         self.ids: list[int] = []
         self.passes = 0
         self.prefilled = 0
+        self.wrote = 0
         self.opened_ns = time.monotonic_ns()
         self.first_ns = 0
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -74,6 +77,7 @@ class Run:
     def advance(self, news: Progress) -> None:
         self.first_ns = self.first_ns or time.monotonic_ns()
         self.ids.extend(news.ids)
+        self.wrote += bool(news.ids)
         self.passes, self.prefilled = news.passes, news.prefilled
         self._tell()
 

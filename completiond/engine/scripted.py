@@ -249,7 +249,7 @@ class ScriptedCore:
             run.told += len(news)
             if news:
                 out = run.outcome
-                out.strip.append((len(news), ()))
+                out.strip.append((len(news), (), ()))
                 events.append(Progress(run.job.id, news, out.passes, out.prefilled))
             if not run.outcome.reason and self._late(run):
                 run.outcome.reason = "timeout"

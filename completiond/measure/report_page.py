@@ -81,7 +81,7 @@ def overview(found: Account) -> list[tuple[str, str]]:
         if (spread := found.stage(stage)) is not None:
             words = ", ".join(f"{word} {_ms(spread, share)}" for share, word in SHARES)
             rows.append((name, words))
-    if totals.passes:
+    if totals.wrote:
         rows.append(("tokens per pass", f"{totals.tokens_per_pass:.2f}"))
     return rows
 

@@ -84,7 +84,7 @@ def _drafts(found: Account, facts: Mapping[str, Any]) -> list[str]:
 def _length(found: Account, facts: Mapping[str, Any]) -> list[str]:
     drafted = sum(rate.drafted for rate in found.rates)
     held = sum(rate.held for rate in found.rates)
-    passes, most = found.totals.passes, facts.get("draft_tokens")
+    passes, most = found.totals.wrote, facts.get("draft_tokens")
     if drafted < FEW_TOKENS or not passes or not isinstance(most, int):
         return []
     each = drafted / passes

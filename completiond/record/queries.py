@@ -6,6 +6,7 @@ Plain functions of a connection that `connect` opens; figures.py has those about
 import json
 import sqlite3
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,12 +14,23 @@ from typing import Any
 
 from completiond.errors import RecordError
 from completiond.record import filters, place
-from completiond.record.rows import EVERYTHING, GROUP, Drafted, Filter, Key, Pass, Said, Served
+from completiond.record.rows import (
+    EVERYTHING,
+    GROUP,
+    Drafted,
+    Filter,
+    Key,
+    Pass,
+    Said,
+    Served,
+    Spelled,
+)
 from completiond.record.schema import SELECT_KEY
 
 BUSY_S = 1.0
 LATELY = 5_000
 """Keys whose buffers are offered as filters."""
+AT_ONCE = 500
 LOOKED_AT = 50_000
 """Keys among which the latest ones are looked for."""
 
@@ -54,12 +66,21 @@ def latest(
     where = filters.of_keys(db, only, apart=not only.path)
     order, last = "k.at_ms DESC, k.key DESC", 1 << 62
     if not only.path:  # by number, back to where it is given up: the times come in no such order
-        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
-        row = db.execute(newest, (only.until_ms,)).fetchone()
-        order, last = "k.key DESC", int(row[0]) if row else 0
+        order, last = "k.key DESC", _last(db, only.until_ms)
         after_key = max(after_key, last - LOOKED_AT)
     ask = f"{SELECT_KEY} WHERE {where.text} AND k.key > ? AND k.key <= ? ORDER BY {order} LIMIT ?"
     return [_key(row) for row in db.execute(ask, (*where.values, after_key, last, many))]
+
+
+def _last(db: sqlite3.Connection, until_ms: int) -> int:
+    """The newest key up to that time. Without one it is the newest that was written: where the
+    clock has gone back, others have later times."""
+    if until_ms >= EVERYTHING.until_ms:
+        row = db.execute("SELECT max(key) FROM keys").fetchone()
+    else:
+        newest = "SELECT key FROM keys WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1"
+        row = db.execute(newest, (until_ms,)).fetchone()
+    return int(row[0] or 0) if row else 0
 
 
 def one(db: sqlite3.Connection, key: int) -> Key | None:
@@ -85,13 +106,35 @@ def drafts(db: sqlite3.Connection, key: int) -> list[Drafted]:
     return [Drafted(*row) for row in db.execute(ask, (key,))]
 
 
+def drafts_of(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, list[Drafted]]:
+    """The same of many keys; those without a draft are left out."""
+    found: dict[int, list[Drafted]] = defaultdict(list)
+    for at in range(0, len(keys), AT_ONCE):
+        some = keys[at : at + AT_ONCE]
+        ask = (
+            "SELECT key, word, drafted, held FROM drafts JOIN words ON id = source "
+            f"WHERE key IN ({', '.join('?' * len(some))}) ORDER BY key, drafted DESC"
+        )
+        for key, *draft in db.execute(ask, some):
+            found[key].append(Drafted(*draft))
+    return found
+
+
 def strip(db: sqlite3.Connection, key: int) -> list[Pass]:
     """The passes of that key's run; kept for the newest keys only."""
     row = db.execute("SELECT passes FROM strips WHERE key = ?", (key,)).fetchone()
+    passes = json.loads(row[0]) if row else []
+    words = _spelled(db, key) or [[]] * len(passes)
     return [
-        Pass(committed, tuple(Drafted(*draft) for draft in found))
-        for committed, found in (json.loads(row[0]) if row else ())
+        Pass(committed, tuple(Drafted(*draft) for draft in found), tuple(map(Spelled._make, said)))
+        for (committed, found), said in zip(passes, words, strict=True)
     ]
+
+
+def _spelled(db: sqlite3.Connection, key: int) -> list[list[Any]]:
+    row = db.execute("SELECT passes FROM spelled WHERE key = ?", (key,)).fetchone()
+    found: list[list[Any]] = json.loads(zlib.decompress(row[0])) if row else []
+    return found
 
 
 def said(db: sqlite3.Connection, key: int) -> Said | None:

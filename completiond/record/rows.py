@@ -74,6 +74,7 @@ class Key:
     prefilled: int = 0
     generated: int = 0
     passes: int = 0
+    wrote: int = 0
     drafted: int = 0
     held: int = 0
     after_cancel: int = 0
@@ -113,12 +114,24 @@ class Drafted(NamedTuple):
     held: int
 
 
+class Spelled(NamedTuple):
+    """A token as text, who proposed it (nobody: the model's own), and whether it was kept."""
+
+    text: str
+    source: str
+    held: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass of a key's run: tokens committed, and its draft by source, in order."""
+    """One pass of a key's run: tokens committed, and its draft by source, in order.
+
+    `words` are those tokens, the committed ones first; only with `record.text`.
+    """
 
     committed: int
     drafts: tuple[Drafted, ...] = ()
+    words: tuple[Spelled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +219,7 @@ class Totals(NamedTuple):
     taken_characters: int
     generated: int
     passes: int
+    wrote: int
     prompt: int
     prefilled: int
 
@@ -216,7 +230,8 @@ class Totals(NamedTuple):
 
     @property
     def tokens_per_pass(self) -> float:
-        return self.generated / self.passes if self.passes else 0.0
+        """Of the passes that wrote: the one that ends a prompt's reading does, those before not."""
+        return self.generated / self.wrote if self.wrote else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _DAEMON = " + ".join(f"ifnull({column}, 0)" for column in _INSIDE)
 _DURATIONS = {stage: f"{stage}_us" for stage in (*STAGES, "total", "text", "drawn", "free")} | {
     "daemon": f"CASE WHEN coalesce({', '.join(_INSIDE)}) NOTNULL THEN {_DAEMON} END"
 }
-_NUMBERS = ("generated", "passes", "prompt", "prefilled", "reused")
+_NUMBERS = ("generated", "passes", "wrote", "prompt", "prefilled", "reused")
 _RETAINED = [
     column
     for s in RETAINED_S

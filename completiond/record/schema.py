@@ -71,7 +71,25 @@ CREATE TABLE sums (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS = (_KEYS,)
+_WROTE = """
+ALTER TABLE keys ADD COLUMN wrote INTEGER NOT NULL DEFAULT 0;
+UPDATE keys SET wrote = ifnull(
+    (SELECT json_array_length(s.passes) FROM strips s WHERE s.key = keys.key),
+    min(passes, generated)
+) WHERE passes > 0;
+INSERT OR IGNORE INTO words (word) VALUES ('wrote'), ('warm');
+INSERT INTO sums
+    SELECT hours, at_ms / 3600000 / hours, (SELECT id FROM words WHERE word = 'wrote'), grp,
+        SUM(wrote)
+    FROM keys, (SELECT 1 AS hours UNION SELECT 24 UNION SELECT 168)
+    WHERE wrote > 0 AND kind != (SELECT id FROM words WHERE word = 'warm')
+    GROUP BY 1, 2, 4;
+
+CREATE TABLE spelled (key INTEGER PRIMARY KEY, passes BLOB NOT NULL);
+"""
+"""Passes that wrote something; the tokens of a strip as text."""
+
+MIGRATIONS = (_KEYS, _WROTE)
 VERSION = len(MIGRATIONS)
 
 KEY_COLUMNS = ("grp", *WORDS, *NUMBERS, "details")

@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 LONGEST_NS = 600 * 10**9
 """A key that takes longer is none: whoever tells of it is wrong."""
+LONGEST_WAY_NS = 60 * 10**9
+"""The same of a way between two processes, of a key that the bridge answered itself, and until an
+answer is drawn."""
+SLACK_NS = 1_000_000
 TOLD = ("received", "sent", "answered", "replied", "drawn")
 """Moments of the bridge, in order; it may know only some."""
 
@@ -121,6 +125,19 @@ def believed(at: Mapping[str, int]) -> dict[str, int]:
         return {}
     ordered = all(a <= b for a, b in zip(moments, moments[1:], strict=False))
     return found if ordered and moments[-1] - moments[0] <= LONGEST_NS else {}
+
+
+def absurd(at: Mapping[str, int], arrived: int, replied: int, now: int) -> bool:
+    """Whether the ways that a client's believed moments say cannot be: it tells of them at `now`,
+    so an answer cannot have been on its way for longer than since the reply. On another clock the
+    way there counts as much as the way back."""
+    sent, answered = at["sent"], at.get("answered")
+    if answered is None:
+        return False
+    way = (answered - sent) - (replied - arrived)
+    if sent <= arrived and replied <= answered:
+        return answered > now + SLACK_NS or arrived - sent > LONGEST_WAY_NS
+    return way > 2 * min(now - replied, LONGEST_WAY_NS) + SLACK_NS
 
 
 def _until(start: int, moments: Iterable[tuple[str, int]]) -> dict[str, int]:

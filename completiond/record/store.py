@@ -134,6 +134,7 @@ class Store:
         if state.passes:
             strip = json.dumps([[one.committed, one.drafts] for one in state.passes])
             self._db.execute("INSERT OR REPLACE INTO strips VALUES (?, ?)", (ident, strip))
+            self._spell(ident, state)
         if state.text is not None:
             text = state.text
             blobs = [
@@ -142,6 +143,13 @@ class Store:
             ]
             values = (ident, text.document, text.offset, *blobs)
             self._db.execute("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?, ?, ?)", values)
+
+    def _spell(self, ident: int, state: Full) -> None:
+        """The tokens of its strip as text, if that is recorded."""
+        if any(one.words for one in state.passes):
+            text = json.dumps([one.words for one in state.passes], ensure_ascii=False)
+            blob = zlib.compress(text.encode("utf-8", "replace"), 1)
+            self._db.execute("INSERT OR REPLACE INTO spelled VALUES (?, ?)", (ident, blob))
 
     def _tally(self, tally: Counter[tuple[int, ...]], written: _Written | None, sign: int) -> None:
         """Put on what a key adds, or take it off: of `sums` 4 numbers say where, of `spread` 5."""
@@ -230,7 +238,7 @@ class Store:
 
     def _remove(self, until: int) -> None:
         with self._transaction():
-            for table in ("keys", "drafts", "strips", "said"):
+            for table in ("keys", "drafts", "strips", "said", "spelled"):
                 self._db.execute(f"DELETE FROM {table} WHERE key < ?", (until,))
             oldest = self._db.execute("SELECT min(at_ms) FROM keys").fetchone()[0]
             for table in ("sums", "spread"):
@@ -242,8 +250,9 @@ class Store:
     def tidy(self) -> None:
         """Remove what nothing names any more, and strips of all but the newest keys."""
         with self._transaction():
-            ask = "DELETE FROM strips WHERE key < (SELECT max(key) FROM keys) - ?"
-            self._db.execute(ask, (STRIPS,))
+            for table in ("strips", "spelled"):
+                ask = f"DELETE FROM {table} WHERE key < (SELECT max(key) FROM keys) - ?"
+                self._db.execute(ask, (STRIPS,))
             (words,) = self._db.execute("SELECT count(*) FROM words").fetchone()
             if words > MANY_WORDS and self._removed:
                 self._removed = False

@@ -56,7 +56,7 @@ def _sums(key: Key, drafts: Sequence[Drafted]) -> Counter[str]:
         sums += Counter({"answers": 1, f"outcome {key.outcome}": 1})
         sums["shown characters"] += key.shown
         sums["taken characters"] += key.taken or 0
-    for name in ("generated", "passes", "prompt", "prefilled", "reused"):
+    for name in ("generated", "passes", "wrote", "prompt", "prefilled", "reused"):
         sums[name] += getattr(key, name)
     for seconds in RETAINED_S:
         left = getattr(key, f"kept_{seconds}")

@@ -12,9 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import platformdirs
-
-from completiond.config import APP
+from completiond.config import state_dir
 from completiond.endpoint import holder, parse
 
 log = logging.getLogger(__name__)
@@ -102,7 +100,7 @@ class DaemonProcess:
 
 def log_file() -> Path:
     """Where a daemon that a bridge starts writes."""
-    return Path(platformdirs.user_state_dir(APP)) / "daemon.log"
+    return state_dir() / "daemon.log"
 
 
 def _last_line(path: Path, start: int) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,15 @@ from rows_made import NOW_MS, full
 from shown import client, reader, with_token
 from starlette.testclient import TestClient
 
-from completiond.record.rows import Drafted, Pass, Said
+from completiond.record.rows import Drafted, Pass, Said, Spelled
 from completiond.record.store import Full
 
+WORDS = (
+    Spelled("x", "suffix", True),
+    Spelled(" =", "suffix", True),
+    Spelled(" 1", "", True),
+    Spelled(" 2", "suffix", False),
+)
 STRIP = (Pass(3, (Drafted("suffix", 6, 2),)), Pass(1))
 PLACES = ("/api/keys", "/api/charts", "/api/export?form=csv")
 
@@ -35,11 +42,19 @@ def test_one_key_has_its_drafts_its_strip_and_its_words(tmp_path: Path) -> None:
     with reader(tmp_path, full()._replace(passes=STRIP)) as browser:
         found = browser.get("/api/key/1").json()
     assert found["strip"] == [
-        {"committed": 3, "drafts": [{"source": "suffix", "drafted": 6, "held": 2}]},
-        {"committed": 1, "drafts": []},
+        {"committed": 3, "drafts": [{"source": "suffix", "drafted": 6, "held": 2}], "words": []},
+        {"committed": 1, "drafts": [], "words": []},
     ]
     assert found["drafts"][0] == {"source": "suffix", "drafted": 12, "held": 5}
     assert "5 of 12 by suffix" in " ".join(found["words"]) and found["said"] is None
+
+
+def test_the_words_of_a_strip_are_told_where_they_were_recorded(tmp_path: Path) -> None:
+    spelled = (replace(STRIP[0], words=WORDS), STRIP[1])
+    with reader(tmp_path, full()._replace(passes=spelled), full()) as browser:
+        first, second = browser.get("/api/key/1").json()["strip"]
+        assert browser.get("/api/key/2").json()["strip"] == []
+    assert first["words"] == [one._asdict() for one in WORDS] and second["words"] == []
 
 
 def test_a_key_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
@@ -49,11 +64,11 @@ def test_a_key_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_charts_say_what_the_keys_say(tmp_path: Path) -> None:
-    both = (full()._replace(passes=STRIP), full(kind="reuse", passes=0, outcome=""))
+    both = (full()._replace(passes=STRIP), full(kind="reuse", passes=0, wrote=0, outcome=""))
     with reader(tmp_path, *both) as browser:
         found = browser.get("/api/charts", params={"stage": "decode"}).json()
     assert found["totals"]["keys"] == 2 and found["kinds"] == {"model": 1, "reuse": 1}
-    assert found["totals"]["tokens_per_pass"] == 36 / 9
+    assert found["totals"]["tokens_per_pass"] == 36 / 6
     assert {one["source"]: one["held"] for one in found["sources"]} == {"suffix": 10, "lookup": 0}
     chosen = found["choices"]
     assert (chosen["runs"], chosen["passes"], chosen["plain"], chosen["written"]) == (1, 2, 1, 4)

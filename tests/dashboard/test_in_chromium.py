@@ -23,6 +23,7 @@ from rows_made import DAEMON, full
 
 from completiond.endpoint import default_endpoint
 from completiond.record import place
+from completiond.record.rows import Drafted, Pass, Spelled
 from completiond.record.store import Store
 from scripted_daemon import daemon
 
@@ -135,6 +136,63 @@ async def test_a_filter_and_an_export_show_the_same_keys(tmp_path: Path) -> None
             assert [line for line in window.console if "503" not in line] == []
 
 
+async def test_each_filter_shows_only_what_fits_and_clear_shows_all() -> None:
+    day = 86_400_000
+    odd = {"editor": "vim", "path": "src/c.rs", "language": "rust"}
+    fill(full(), full(), *(full(**{name: value}) for name, value in odd.items()))
+    store = Store(place.following(None, place.directory()).with_name("record-1.db"), DAEMON)
+    store.write({1: full(at_ms=int(time.time() * 1000) - 3 * day)})
+    store.close()
+    with dashboard({}) as link:
+        async with browser() as found:
+            window = await Window.at(found, link)
+            await window.drawn()
+            rows = window.page.locator("#waterfall [data-key]")
+            for name, value in odd.items():
+                await window.page.select_option(f"[name={name}]", value)
+                await expect(rows).to_have_count(1)
+                await expect(window.page.locator("#tiles")).to_contain_text("of 1 keys")
+                await window.page.click("#clear")
+                await expect(rows).to_have_count(5)
+            await window.page.select_option("[name=last_s]", "604800")
+            await expect(rows).to_have_count(6)
+            await window.page.select_option("[name=last_s]", "900")
+            await expect(rows).to_have_count(5)
+            quiet(window)
+
+
+async def test_the_strip_has_words_where_text_is_recorded_and_squares_where_it_is_not() -> None:
+    drafts = (Drafted("suffix", 3, 2),)
+    words = (
+        *(Spelled("total", "suffix", True), Spelled(" =", "suffix", True)),
+        *(Spelled("\n", "", True), Spelled("<b>", "suffix", False)),
+    )
+    fill(
+        full()._replace(passes=(Pass(3, drafts, words), Pass(1))),
+        full()._replace(passes=(Pass(3, drafts),)),
+    )
+    with dashboard({}) as link:
+        async with browser() as found:
+            window = await Window.at(found, link)
+            await window.drawn()
+            strip = window.page.locator("#detail .strip")
+            await window.page.click("[data-key='1']")
+            await expect(strip.locator("code")).to_have_text(["total", "·=", "↵", "<b>"])
+            await expect(strip.locator("code.held")).to_have_count(2)
+            await expect(strip.locator("code.lost")).to_have_attribute(
+                "title", "suffix, did not hold"
+            )
+            await expect(strip.locator("li").first).to_have_attribute(
+                "aria-label", "pass 1: 2 of 3 by suffix; 3 tokens"
+            )
+            assert await window.page.evaluate(CONTRAST) >= 4.5
+            await window.page.click("[data-key='2']")
+            await expect(strip.locator("code")).to_have_count(0)
+            await expect(strip.locator("i.held")).to_have_count(2)
+            await expect(strip.locator("i.lost")).to_have_count(1)
+            quiet(window)
+
+
 @pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_it_fits_and_can_be_read_in_both_themes(size: dict[str, int], theme: str) -> None:
@@ -173,7 +231,7 @@ CONTRAST = """() => {
     }
     return [255, 255, 255];
   };
-  const texts = 'p, h1, h2, h3, th, td, dt, dd, button, label, time, .took, .file, .kind';
+  const texts = 'p, h1, h2, h3, th, td, dt, dd, button, label, time, .took, .file, .kind, code';
   const worst = [...document.querySelectorAll(texts)]
     .filter((node) => node.checkVisibility() && node.textContent.trim())
     .map((node) => [light(rgba(getComputedStyle(node).color)), light(behind(node))])

@@ -49,7 +49,12 @@ def job(number: int, sampling: Sampling = GREEDY, hint: Sequence[int] = (), **mo
     return Job(*base, sampling, hint=tuple(hint))  # type: ignore[arg-type]
 
 
-def core_of(policy: Policy, drafters: Sequence[Drafter], costs: Costs | None = None) -> ModelCore:
+def core_of(
+    policy: Policy,
+    drafters: Sequence[Drafter],
+    costs: Costs | None = None,
+    keep_drafts: bool = False,
+) -> ModelCore:
     runner = tiny_runner()
     return ModelCore(
         Decoding(runner, drafters, 15, policy),
@@ -58,6 +63,7 @@ def core_of(policy: Policy, drafters: Sequence[Drafter], costs: Costs | None = N
         context=256,
         draft_rows=16,
         costs=costs,
+        keep_drafts=keep_drafts,
     )
 
 
@@ -113,6 +119,27 @@ def test_buffers_in_one_pass_answer_as_each_would_alone_under_every_policy(
             assert_fresh(core.decoding.runner, slot)
     assert core.stats()["accepted"]["suffix"] > 10
     assert core.stats()["drafted"].keys() >= {"suffix", "recycled"}
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+def test_the_drafted_tokens_that_are_kept_of_each_pass_are_those_that_were_counted(
+    sampling: Sampling,
+) -> None:
+    truth = plain(job(0, sampling))
+    known = {"c0": [*PROMPTS[0][-3:], *truth[:7], 1, 2, *truth[7:]]}
+    core = core_of(FixedK(15), all_drafters(known), keep_drafts=True)
+    out = run(core, [job(0, sampling)])[0]
+    assert sum(committed for committed, *_ in out.strip) == len(out.ids) == TOKENS
+    at = 0
+    for committed, drafts, nodes in out.strip:
+        ids, at = out.ids[at : at + committed], at + committed
+        for source, drafted, held in drafts:
+            mine = [kept for _, name, kept in nodes if name == source]
+            assert (len(mine), sum(mine)) == (drafted, held)
+        kept = [token for token, _, held in nodes if held]
+        assert ids[: len(kept)] == kept and len(ids) - len(kept) in (0, 1)
+    assert sum(out.accepted.values()) > 3
+    assert all(not nodes for *_, nodes in run(core_of(FixedK(15), []), [job(0)])[0].strip)
 
 
 def test_a_stop_at_every_offset_of_a_tree() -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow  # real processes
 @pytest.fixture
 def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COMPLETIOND_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("COMPLETIOND_CONFIG", str(tmp_path / "none.toml"))
     monkeypatch.setenv("COMPLETIOND_RUNTIME_DIR", str(tmp_path))
     return f"ipc://{tmp_path}/d.sock"
@@ -149,7 +149,7 @@ async def test_a_failed_start_is_told_once_with_its_reason_and_not_repeated_at_o
             with pytest.raises(NoDaemon):
                 await link.connected()
     assert len(told) == 1 and why in told[0]
-    log = tmp_path / "completiond" / "daemon.log"
+    log = tmp_path / "state" / "daemon.log"
     assert log.read_text().count("ZeroDivisionError: ") == ("1/0" in command)
 
 

@@ -319,9 +319,9 @@ async def test_two_windows_start_one_daemon_and_it_outlives_them(
         "endpoint": endpoint,
         "arguments": ("--daemon-command", *command),
         "options": {},
-        "env": {"XDG_STATE_HOME": str(tmp_path)},
+        "env": {"COMPLETIOND_STATE": str(tmp_path / "state")},
     }
-    log = tmp_path / "completiond" / "daemon.log"
+    log = tmp_path / "state" / "daemon.log"
     try:
         async with Editor(**how) as one, Editor(**how) as two:
             for editor in (one, two):
@@ -344,7 +344,7 @@ async def test_a_daemon_that_cannot_start_is_told_once(endpoint: str, tmp_path: 
         endpoint=endpoint,
         arguments=("--daemon-command", "/no/such/program"),
         options={},
-        env={"XDG_STATE_HOME": str(tmp_path)},
+        env={"COMPLETIOND_STATE": str(tmp_path / "state")},
     ) as editor:
         editor.open("x = ")
         for _ in range(4):

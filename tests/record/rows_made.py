@@ -33,6 +33,7 @@ def key(**more: Any) -> Key:
         "total_us": 90_850,
         "generated": 18,
         "passes": 9,
+        "wrote": 6,
         "prompt": 1000,
         "prefilled": 30,
         "drafted": 16,

@@ -45,7 +45,7 @@ def test_figures_are_those_of_its_days(db: sqlite3.Connection) -> None:
     assert (week.retained[0].left, week.retained[0].taken) == (900, 1200)
     assert [group.name for group in week.languages] == ["python"]
     assert {group.name for group in month.models} == {"a model", "other"}
-    assert week.totals.tokens_per_pass == 2.0
+    assert week.totals.tokens_per_pass == 3.0, "passes that only read a prompt do not count"
 
 
 def test_the_page_is_whole_and_of_itself(db: sqlite3.Connection) -> None:
@@ -68,8 +68,8 @@ def test_advice_rests_on_numbers(db: sqlite3.Connection) -> None:
     slow = [Spread("daemon", 300, 300_000, 800_000, 900_000)]
     good = [Rate("suffix", 2000, 900)]
     few = found.totals._replace(accepted=2, typed=1, partially=0)
-    dull = found.totals._replace(generated=1000, passes=1000)
-    wide = found.totals._replace(generated=3000, passes=100)
+    dull = found.totals._replace(generated=1000, wrote=1000)
+    wide = found.totals._replace(generated=3000, wrote=100)
     cases: list[tuple[list[str], str]] = [
         (changed(found, stages=quick, rates=good), "Nothing to advise"),
         (changed(found, kinds={"model": 199}), "Only 199 keys"),

@@ -8,7 +8,7 @@ import pytest
 from rows_made import DAEMON, DRAFTS, NOW_MS, full, key
 
 from completiond.record import figures, place, queries, schema
-from completiond.record.rows import Filter, Pass, Said
+from completiond.record.rows import NUMBERS, WORDS, Filter, Pass, Said, Spelled
 from completiond.record.store import Full, Newer, Store
 from completiond.record.tallies import HOUR_MS
 
@@ -23,6 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_a_key_is_read_as_it_was_written(store: Store) -> None:
+    words = (Spelled("n", "suffix", True), Spelled(" \ud800", "", True), Spelled("x", "a", False))
     strip = (Pass(3, DRAFTS), Pass(1))
     said = Said(0, "file:///a.py", 4096, "x = \ud800", "\n", ("1", "2"))
     store.write({1: Full(key(request=9, clock_us=4, free_us=7), DRAFTS, strip, said)})
@@ -34,6 +35,11 @@ def test_a_key_is_read_as_it_was_written(store: Store) -> None:
         text = queries.said(db, 1)
         assert text is not None and (text.before, text.answers) == ("x = ?", ("1", "2"))
         assert [one.model for one in queries.served(db)] == ["a model"]
+    store.write({2: Full(key(), passes=(Pass(2, (), words), Pass(1)))})
+    with queries.reading(store.path) as db:
+        (one, two) = queries.strip(db, 2)
+        assert (one.committed, two.words) == (2, ())
+        assert [word.text for word in one.words] == ["n", " ?", "x"] and one.words[0] == words[0]
 
 
 def test_a_change_replaces_the_row_and_what_it_added(store: Store) -> None:
@@ -124,6 +130,10 @@ def test_a_clock_that_goes_back_loses_nothing(store: Store) -> None:
     with queries.reading(store.path) as db:
         assert [k.key for k in queries.latest(db)] == [3, 2, 1]
         assert figures.counted(db, ALL)["keys"] == 3
+    store.write({4: full(at_ms=NOW_MS - HOUR_MS)})
+    with queries.reading(store.path) as db:
+        for only in (ALL, Filter(since_ms=NOW_MS - 2 * HOUR_MS)):
+            assert queries.latest(db, 1, only)[0].key == 4, "the newest is the one written last"
 
 
 def test_a_failed_write_leaves_nothing_and_is_repeated(store: Store) -> None:
@@ -179,6 +189,38 @@ def test_an_empty_store_is_brought_to_todays_version_and_a_later_one_is_left(
     db.close()
     with pytest.raises(Newer):
         Store(path, DAEMON)
+
+
+FIRST = """
+INSERT INTO words VALUES (1, ''), (2, 'model'), (3, 'warm');
+INSERT INTO groups VALUES (1, 1, 1, 1);
+INSERT INTO strips VALUES (1, '[[3, []], [1, []]]');
+"""
+"""What version 1 had beside its keys."""
+
+
+def test_a_store_of_the_first_version_is_migrated_with_its_keys_and_sums(tmp_path: Path) -> None:
+    path = tmp_path / "record-1.db"
+    db = sqlite3.connect(path)
+    db.executescript(schema.MIGRATIONS[0] + FIRST + "PRAGMA user_version = 1;")
+    same = dict.fromkeys((*WORDS, "grp", *NUMBERS), 1) | {"details": None}
+    same.pop("wrote")
+    for number, (kind, passes) in enumerate([(2, 9), (2, 9), (3, 9), (2, 0)], 1):
+        row = same | {"key": number, "kind": kind, "passes": passes, "generated": 4}
+        row["at_ms"] = NOW_MS
+        db.execute(
+            f"INSERT INTO keys ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            tuple(row.values()),
+        )
+    db.commit()
+    db.close()
+    Store(path, DAEMON).close()
+    with queries.reading(path) as db:
+        assert schema.version(db) == schema.VERSION
+        assert [one.wrote for one in queries.latest(db)] == [0, 4, 4, 2]
+        for only in (ALL, Filter(since_ms=NOW_MS - 1000)):  # by the sums, and by the keys
+            assert figures.counted(db, only)["wrote"] == 2 + 4
+        assert [one.committed for one in queries.strip(db, 1)] == [3, 1]
 
 
 def test_a_migration_is_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:

@@ -3,6 +3,8 @@
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -235,3 +237,73 @@ def test_a_key_that_no_store_can_hold_does_not_end_it(
     one.put(2, full(request=2))
     one.tick()
     assert kept(tmp_path) == [2] and (one.lost, len(caplog.records)) == (2, 1)
+
+
+FULL_DISK = """
+import logging, resource, signal, sys, time
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from rows_made import DAEMON, full
+from completiond.config import Record
+from completiond.record import writer
+
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+now = [1000.0]
+writer.time.monotonic = lambda: now[0]
+one = writer.Writer(DAEMON, Record(), Path(sys.argv[1]))
+one.put(1, full(request=1))
+one.tick()
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, hard))
+for n in range(2, 2000):
+    one.put(n, full(request=n, path=f"a rather long path of a file, number {n}"))
+    if n % 100 == 0:
+        one.tick()
+        now[0] += writer.AGAIN_S + 1
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+now[0] += writer.AGAIN_S + 1
+one.put(2000, full(request=2000))
+one.tick()
+one._close()
+"""
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow_is_said_once_and_written_again_when_it_may(
+    tmp_path: Path,
+) -> None:
+    """The system's own refusal, in a process of its own: its files have a limit."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path), *sys.path], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == 1 and "cannot be written" in ran.stdout, ran.stdout
+    assert kept(tmp_path)[-1] == 2000 and place.newest(tmp_path) == tmp_path / "record-1.db"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_really_full_loses_keys_and_no_store(
+    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a disk cannot be mounted here")
+    try:
+        one = Writer(DAEMON, Record(), disk)
+        for n in range(1, 3000):
+            one.put(n, full(request=n, path=f"a rather long path of a file, number {n}"))
+            if n % 100 == 0:
+                one.tick()
+                clock[0] += writer.AGAIN_S + 1
+        assert [record.message for record in caplog.records] == [
+            f"The disk of {disk} is full: keys of the record are lost."
+        ]
+        found = kept(disk)
+        assert found and found == sorted(found) and place.stores(disk) == [disk / "record-1.db"]
+        one._close()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

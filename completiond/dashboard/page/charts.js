@@ -7,6 +7,7 @@ const WIDTH = 560;
 const HEIGHT = 190;
 const LEFT = 64;
 const FOOT = 22;
+const LEAST_OCTAVES = 3;
 const LINES = [['p99', '99 %'], ['p90', '90 %'], ['p50', 'half']];
 const TICKS = [1, 2, 5].flatMap((d) => [0, 1, 2, 3, 4, 5, 6, 7].map((e) => d * 10 ** e)).sort((a, b) => a - b);
 
@@ -50,8 +51,9 @@ export function histogram(bars) {
   if (!bars.length) return empty('No key of this time has it.');
   const most = Math.max(...bars.map((bar) => bar.keys));
   const all = bars.reduce((sum, bar) => sum + bar.keys, 0);
-  const low = Math.log(Math.max(1, bars[0].low_us));
-  const high = Math.log(bars.at(-1).high_us);
+  const ends = [Math.log(Math.max(1, bars[0].low_us)), Math.log(bars.at(-1).high_us)];
+  const room = Math.max(0, LEAST_OCTAVES * Math.LN2 - (ends[1] - ends[0])) / 2;  // few bars stay narrow
+  const [low, high] = [Math.max(0, ends[0] - room), ends[1] + room];
   const x = (us) => 10 + ((WIDTH - 20) * (Math.log(Math.max(1, us)) - low)) / Math.max(1e-9, high - low);
   const y = (keys) => (HEIGHT - FOOT - 8) * (keys / most);
   const drawn = bars.map((bar) => {
@@ -60,7 +62,7 @@ export function histogram(bars) {
     return s('rect', { class: 'column', x: x(bar.low_us), y: HEIGHT - FOOT - tall, width, height: tall },
       s('title', {}, `${time(bar.low_us)} to ${time(bar.high_us)}: ${count(bar.keys)} keys, ${percent(bar.keys, all)}`));
   });
-  const axis = ticks(bars[0].low_us, bars.at(-1).high_us).map((us) => [
+  const axis = ticks(Math.exp(low), Math.exp(high)).map((us) => [
     s('line', { class: 'tick', x1: x(us), x2: x(us), y1: HEIGHT - FOOT, y2: HEIGHT - FOOT + 4 }),
     s('text', { x: x(us), y: HEIGHT - 5, 'text-anchor': 'middle' }, time(us)),
   ]);

@@ -15,7 +15,7 @@ function made(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else if (name === 'style') for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
+    else if (name === 'style') for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text ?? '');
     else node.setAttribute(name, value === true ? '' : value);
   }
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));

@@ -18,7 +18,7 @@ export function cards(found) {
   into('outcomes', outcomes(found));
 }
 
-function tiles({ totals, stages: found, kinds: by, sources: rates, choices }) {
+function tiles({ totals, stages: found, kinds: by, sources: rates }) {
   const of = (name) => found.find((one) => one.stage === name);
   const total = of('total') ?? of('daemon');
   const [free, first] = [of('free'), of('text')];
@@ -29,7 +29,7 @@ function tiles({ totals, stages: found, kinds: by, sources: rates, choices }) {
     tile('Half of the keys', total ? time(total.p50) : '–', total ? `90 % ${time(total.p90)} · 99 % ${time(total.p99)}` : 'none yet'),
     tile('First text of a run', first ? time(first.p50) : '–', first ? `90 % ${time(first.p90)} · 99 % ${time(first.p99)}` : 'no run yet'),
     tile('Without a new run', percent(quick, totals.keys), `of ${count(totals.keys)} keys`),
-    tile('Tokens a pass', choices.passes ? (choices.written / choices.passes).toFixed(2) : '–', drafted ? `${percent(held, drafted)} of drafts held` : 'nothing drafted'),
+    tile('Tokens a pass', totals.wrote ? totals.tokens_per_pass.toFixed(2) : '–', drafted ? `${percent(held, drafted)} of drafts held` : 'nothing drafted'),
     tile('Taken', percent(totals.taken, totals.answers), `of ${count(totals.answers)} shown`),
     tile('Cancel to free', free ? time(free.p50) : '–', free ? `99 % ${time(free.p99)}` : 'nothing cancelled'));
 }
@@ -61,7 +61,7 @@ function sources({ sources: rates, totals, reused, choices }) {
   }));
   return [
     worth(choices),
-    h('p', { class: 'dim' }, `In all ${count(totals.generated)} tokens in ${count(totals.passes)} passes, with those that read prompts; ${percent(reused, totals.prompt)} of the prompts were in the KV cache.`),
+    h('p', { class: 'dim' }, `In all ${count(totals.generated)} tokens in ${count(totals.wrote)} passes that wrote and ${count(Math.max(0, totals.passes - totals.wrote))} that only read prompts; ${percent(reused, totals.prompt)} of the prompts were in the KV cache.`),
     rates.length ? bars(rows) : empty('Nothing was drafted.'),
     choices.passes > 0 && chosen(choices),
   ];

@@ -107,7 +107,7 @@ function tokens(key) {
   if (!key.passes) return null;
   const parts = [
     `${count(key.prompt)} tokens of prompt, ${percent(key.reused, key.prompt)} kept from before, ${count(key.prefilled)} computed`,
-    `${count(key.generated)} written in ${count(key.passes)} passes: ${(key.generated / key.passes).toFixed(1)} a pass`,
+    `${count(key.generated)} written in ${count(key.wrote)} of ${count(key.passes)} passes${key.wrote ? `: ${(key.generated / key.wrote).toFixed(1)} a pass` : ''}`,
     key.free_us !== null && `cancelled; the device was free after ${time(key.free_us)}, ${count(key.after_cancel)} tokens later`,
     key.drawn_us !== null && `drawn ${time(key.drawn_us)} after the reply`,
   ];
@@ -118,6 +118,7 @@ function tokens(key) {
 function strip(key) {
   if (!key.strip.length) return null;
   const sources = [...new Set(key.drafts.map((draft) => draft.source))];
+  const spelled = key.strip.some((pass) => pass.words.length);
   const passes = key.strip.map((pass, number) => {
     const squares = pass.drafts.flatMap((draft) => [
       ...Array.from({ length: draft.held }, () => square(draft.source, 'held')),
@@ -126,14 +127,28 @@ function strip(key) {
     const drafts = pass.drafts.map((draft) => `${draft.held} of ${draft.drafted} by ${draft.source}`).join(', ') || 'no draft';
     const held = pass.drafts.reduce((sum, draft) => sum + draft.held, 0);
     const own = Array.from({ length: Math.max(0, Math.min(4, pass.committed - held)) }, () => h('i', { class: 'own' }));
-    return h('li', { title: `pass ${number + 1}: ${drafts}; ${pass.committed} tokens`, 'aria-label': `pass ${number + 1}: ${drafts}; ${pass.committed} tokens` }, squares, own);
+    const label = `pass ${number + 1}: ${drafts}; ${pass.committed} tokens`;
+    return h('li', { title: label, 'aria-label': label }, pass.words.length ? words(pass.words) : [squares, own]);
   });
   return [
     h('h3', {}, 'Drafts, pass by pass'),
-    h('ol', { class: 'strip' }, passes),
+    h('ol', { class: spelled ? 'strip spelled' : 'strip' }, passes),
     h('p', { class: 'legend' }, sources.map((name) => mark(colour('source', name), name)), h('span', { class: 'mark' }, h('i', { class: 'own' }), 'the model’s own'), h('span', { class: 'mark' }, h('i', { class: 'lost' }), 'did not hold')),
   ];
 }
+
+/** The tokens themselves, where text is recorded. */
+function words(spelled) {
+  const lost = spelled.filter((one) => !one.held);
+  const kept = spelled.filter((one) => one.held).map((one) => word(one, one.source ? 'held' : 'own'));
+  const more = lost.length > SHOWN && h('span', { class: 'dim' }, `+${lost.length - SHOWN}`);
+  return [kept, lost.slice(0, SHOWN).map((one) => word(one, 'lost')), more];
+}
+
+const SIGN = { '\n': '↵', '\t': '→', ' ': '·' };
+const seen = (text) => (text === '' ? '∅' : text.replace(/[\n\t]|^ +| +$/g, (blanks) => [...blanks].map((one) => SIGN[one]).join('')));
+const word = ({ text, source }, what) =>
+  h('code', { class: what, style: { '--of': source ? colour('source', source) : null }, title: source ? `${source}, ${what === 'held' ? 'held' : 'did not hold'}` : 'the model’s own' }, seen(text));
 
 const SHOWN = 8;
 /** Of many that did not hold only some are drawn, and a number for the rest. */
