@@ -46,6 +46,16 @@ def serve(
             "session can be replayed.",
         ),
     ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Also answer OpenAI-compatible requests on this port of the loopback address "
+            "(docs/editors.md, Zed); http.key is what they must send. 0: not.",
+        ),
+    ] = None,
     scripted: options.Scripted = None,
 ) -> None:
     """Serve completions to editors until Ctrl-C.
@@ -64,8 +74,11 @@ def serve(
         serve__endpoint=endpoint,
         serve__insecure_loopback=insecure_loopback,
         record__text=record_text,
+        http__port=http,
     )
     options.need_extra("`completiond serve`")
+    if settings.http.port:
+        options.need_packages("http.port", "http", *options.WEB)
     from completiond.commands.start import start_of
     from completiond.engine.door import ProcessEngine
 
@@ -81,18 +94,18 @@ def serve(
     with ExitStack() as loading:
         loading.callback(engine.discard)
         loading.enter_context(waiting(f"Loading {name}"))
-        serving.run(settings, engine=engine, on_ready=_tell(loading.close))
+        serving.run(settings, engine=engine, on_ready=_tell(loading.close, settings.http.port))
 
 
-def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:
+def _tell(loaded: Callable[[], None], http_port: int) -> Callable[[ReadyLike], None]:
     def tell(ready: ReadyLike) -> None:
         loaded()
-        _banner(ready)
+        _banner(ready, f"http://127.0.0.1:{http_port}/v1/completions" if http_port else "")
 
     return tell
 
 
-def _banner(ready: ReadyLike) -> None:
+def _banner(ready: ReadyLike, http: str) -> None:
     info = ready.info
     out.print(f"[bold]completiond {__version__} serves {ready.model}[/]")
     facts(
@@ -104,6 +117,7 @@ def _banner(ready: ReadyLike) -> None:
             ("context", f"{info['context']} tokens"),
             ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
+            ("http", http),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
             ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
             ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),

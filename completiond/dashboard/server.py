@@ -1,4 +1,4 @@
-"""The dashboard's routes, and the socket that they are served on: loopback, this user, read only.
+"""The dashboard's routes, and how they are served: to this user, read only.
 
 Knows requests and answers; the record is read in threads, each with a connection of its own that
 gives up after a while.
@@ -34,7 +34,6 @@ from completiond.record.queries import reading
 from completiond.record.wall import now_ms
 from completiond.version import __version__
 
-LOOPBACK = "127.0.0.1"
 LONGEST_S = 5.0
 """A question to the record that takes longer is given up."""
 STEPS = 100_000
@@ -175,21 +174,6 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.config.loaded_app.app.state.pages.over.set()
         super().handle_exit(sig, frame)
-
-
-def listener(port: int) -> socket.socket:
-    """A loopback socket; 0 is any free port. Raises RequestError."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((LOOPBACK, port))
-    except OSError as exc:
-        made.close()
-        raise RequestError(
-            f"Port {port} cannot be used ({exc.strerror}); name another --port, or none."
-        ) from exc
-    made.listen()
-    return made
 
 
 async def serve(app: Starlette, on: socket.socket) -> None:

@@ -8,7 +8,7 @@ import pytest
 from vscode_server import editors
 from world import World
 
-NVIMS = ("nvim-0.11", "nvim-latest")
+NVIMS = ("nvim-0.10", "nvim-0.11", "nvim-latest")
 collect_ignore = [] if find_spec("playwright") else ["vscode"]
 """What drives VS Code; without it the tests there are not collected."""
 
