@@ -32,11 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class Ready(NamedTuple):
-    """What `serve` tells when clients can be answered."""
+    """What `serve` tells when clients can be answered; `http` is where its web server is."""
 
     endpoint: str
     model: str
     info: Mapping[str, Any]
+    http: str = ""
 
 
 async def serve(
@@ -67,9 +68,10 @@ async def serve(
                 if not first.is_set():
                     if front is not None:
                         front.runs.open(prompts())
+                    url = front.url if front is not None else ""
                     if writer is not None:
                         writer.describe(_served(config, daemon.model, engine.info))
-                    on_ready(Ready(listener.endpoint, daemon.model, engine.info))
+                    on_ready(Ready(listener.endpoint, daemon.model, engine.info, url))
                     await _race(first.wait(), reader, first)
                 log.info("draining; %d requests wait", daemon.waiting)
                 await _race(_drained(daemon, front), reader, second)

@@ -22,6 +22,8 @@ class ReadyLike(Protocol):
     def model(self) -> str: ...
     @property
     def info(self) -> Mapping[str, Any]: ...
+    @property
+    def http(self) -> str: ...
 
 
 def serve(
@@ -94,18 +96,18 @@ def serve(
     with ExitStack() as loading:
         loading.callback(engine.discard)
         loading.enter_context(waiting(f"Loading {name}"))
-        serving.run(settings, engine=engine, on_ready=_tell(loading.close, settings.http.port))
+        serving.run(settings, engine=engine, on_ready=_tell(loading.close))
 
 
-def _tell(loaded: Callable[[], None], http_port: int) -> Callable[[ReadyLike], None]:
+def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:
     def tell(ready: ReadyLike) -> None:
         loaded()
-        _banner(ready, f"http://127.0.0.1:{http_port}/v1/completions" if http_port else "")
+        _banner(ready)
 
     return tell
 
 
-def _banner(ready: ReadyLike, http: str) -> None:
+def _banner(ready: ReadyLike) -> None:
     info = ready.info
     out.print(f"[bold]completiond {__version__} serves {ready.model}[/]")
     facts(
@@ -117,7 +119,7 @@ def _banner(ready: ReadyLike, http: str) -> None:
             ("context", f"{info['context']} tokens"),
             ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
-            ("http", http),
+            ("http", ready.http),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
             ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
             ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),

@@ -41,6 +41,7 @@ class Front:
         self._port = port
         self._key = key
         self.runs = runs
+        self.url = f"http://{loopback.ADDRESS}:{port}{PATH}"
 
     async def __aenter__(self) -> "Front":
         app = application(self.runs, self._key)

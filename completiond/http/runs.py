@@ -20,7 +20,7 @@ from completiond.prompt import ready
 from completiond.prompt.tokenizer import AnyTokenizer, StreamDecoder
 
 CLIENT = "http"
-MOST = 8
+MOST = 4
 """Runs at a time; each has a buffer, and so a place in the KV cache."""
 
 
@@ -66,7 +66,7 @@ class Runs:
         builder, tokenizer = self._prompts
         reader = ready.ReadyPrompts(tokenizer, builder.template)
         prompt = await asyncio.to_thread(reader.read, asked.prompt)
-        rule = ready.rule(tokenizer, builder.stop_ids, asked.stop)
+        cursor = reader.cursor(asked.prompt)
         job = Job(
             id=0,
             buffer="",
@@ -74,7 +74,7 @@ class Runs:
             prompt=prompt,
             max_tokens=self._most(prompt, asked, builder.context),
             sampling=asked.sampling,
-            stop=rule,
+            stop=ready.rule(tokenizer, builder.stop_ids, asked.stop, cursor),
             max_ms=self._config.completion.max_ms,
         )
         return Answer(self._submit(job), self._engine, tokenizer)
@@ -117,7 +117,6 @@ class Answer:
         self._run = run
         self._engine = engine
         self._decoder = StreamDecoder(tokenizer)
-        self._stops: list[str] = run.job.stop["texts"]
         self.outcome = Outcome()
 
     async def pieces(self) -> AsyncIterator[str]:
@@ -125,15 +124,15 @@ class Answer:
 
         Raises the error that the run ends by.
         """
-        text, said = "", 0
+        text, told, stop = "", 0, self._run.job.stop
         async for ids in self._run:
             text += self._decoder.feed(ids)
-            certain = ready.sure(text, self._stops)
-            if len(certain) > said:
-                yield certain[said:]
-                said = len(certain)
+            certain = ready.sure(text, stop)
+            if len(certain) > told:
+                yield certain[told:]
+                told = len(certain)
         self.outcome = await self._run.outcome
-        if rest := ready.cut(text, self._stops)[said:]:
+        if rest := ready.said(text, stop, self.outcome.reason)[told:]:
             yield rest
 
     async def whole(self) -> str:

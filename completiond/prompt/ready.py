@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from completiond.core import Prompt, Segment, SegmentKind
 from completiond.errors import RequestError
+from completiond.prompt import stopping
 from completiond.prompt.templates import FAMILIES, Template
 from completiond.prompt.tokenizer import AnyTokenizer
 
@@ -30,6 +31,13 @@ class ReadyPrompts:
     def __init__(self, tokenizer: AnyTokenizer, template: Template | None) -> None:
         self._tokenizer = tokenizer
         self._template = template
+
+    def cursor(self, text: str) -> stopping.Cursor | None:
+        """The text around the cursor that a prompt is about; None if it is text alone."""
+        if self._sentinels(text) is None:
+            return None
+        prefix, suffix, typed = (part.text for part in self._parts(text))
+        return stopping.Cursor(prefix + typed, suffix)
 
     def read(self, text: str) -> Prompt:
         """Its ids. Raises RequestError for a prompt in the form of another family."""
@@ -113,13 +121,18 @@ def _pattern(token: str) -> re.Pattern[str]:
 
 
 def rule(
-    tokenizer: AnyTokenizer, stop_ids: Collection[int], texts: Sequence[str]
+    tokenizer: AnyTokenizer,
+    stop_ids: Collection[int],
+    texts: Sequence[str],
+    cursor: stopping.Cursor | None = None,
 ) -> dict[str, Any]:
     """The data of the stop rule: ids, and texts that end the answer where they begin. A text that
-    is the name of a control token is that token."""
+    is the name of a control token is that token. At a cursor the answer ends as an editor's does.
+    """
     named = (tokenizer.token_id(text) for text in texts)
     ids = {*stop_ids, *(token for token in named if token is not None)}
-    return {"stop_ids": sorted(ids), "texts": [text for text in texts if text]}
+    data = stopping.rule(cursor, healed="", stop_ids=ids) if cursor else {"stop_ids": sorted(ids)}
+    return data | {"texts": [text for text in texts if text]}
 
 
 class ReadyStop:
@@ -129,6 +142,7 @@ class ReadyStop:
         self._stop_ids = frozenset(data["stop_ids"])
         self._texts = data["texts"]
         self._longest = max(map(len, self._texts), default=0)
+        self._at_cursor = stopping.TextStop(data, token_bytes) if "line" in data else None
         self._token_bytes = token_bytes
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._end = ""
@@ -138,6 +152,8 @@ class ReadyStop:
         for token in ids:
             if token in self._stop_ids:
                 return "eos"
+            if self._at_cursor is not None and (reason := self._at_cursor.step([token])):
+                return reason
             if self._texts:
                 self._end += self._utf8.decode(self._token_bytes(token))
                 if any(text in self._end for text in self._texts):
@@ -146,16 +162,25 @@ class ReadyStop:
         return None
 
 
-def cut(text: str, texts: Sequence[str]) -> str:
-    """What is said before the first of `texts`."""
-    found = [at for stop in texts if (at := text.find(stop)) >= 0]
-    return text[: min(found)] if found else text
+def said(text: str, data: Mapping[str, Any], reason: str) -> str:
+    """The answer of a run that spelled `text` and is over by `reason`."""
+    return _cut(stopping.trim(text, data, reason) if "line" in data else text, data["texts"])
 
 
-def sure(text: str, texts: Sequence[str]) -> str:
-    """What of an answer that goes on is certain: not what may be the beginning of a stop text."""
-    text = cut(text, texts)
+def sure(text: str, data: Mapping[str, Any]) -> str:
+    """What of an answer that goes on is certain: at a cursor the whole lines, and never what may
+    be the beginning of a stop text."""
+    texts = data["texts"]
+    if "line" in data:
+        text = stopping.trim(text, data, "").rpartition("\n")[0].rstrip()
+    text = _cut(text, texts)
     for size in range(min(max(map(len, texts), default=1) - 1, len(text)), 0, -1):
         if any(stop.startswith(text[-size:]) for stop in texts):
             return text[:-size]
     return text
+
+
+def _cut(text: str, texts: Sequence[str]) -> str:
+    """What is said before that one of `texts` which is complete first."""
+    found = [(at + len(stop), at) for stop in texts if (at := text.find(stop)) >= 0]
+    return text[: min(found)[1]] if found else text
