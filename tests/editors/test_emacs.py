@@ -1,4 +1,4 @@
-"""The recipes for Emacs of docs/editors.md in a real Emacs: lsp-mode's ghost text, eglot's popup."""
+"""The recipes for Emacs of docs/editors.md in a real one: lsp-mode's ghost text, eglot's popup."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ EGLOT = """
 (require 'eglot)
 (add-to-list 'eglot-server-programs
              `(python-mode . (,@completiond-command
-                              :initializationOptions (:fallbackCompletion t :startDaemon :json-false))))
+                              :initializationOptions (:fallbackCompletion t))))
 (add-hook 'python-mode-hook #'eglot-ensure)
 """
 

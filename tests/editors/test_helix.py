@@ -1,4 +1,4 @@
-"""The recipe for Helix of docs/editors.md in a real Helix: an item of its popup, the code action."""
+"""The recipe for Helix of docs/editors.md in a real Helix: its popup and the code action."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def opened(world: World, program: Path, text: str) -> Terminal:
 def saved(world: World, terminal: Terminal) -> str:
     """Save, and say what the file has; the log must have nothing."""
     before = (world.path / "a.py").read_bytes()
-    terminal.keys("Escape")
+    terminal.asks(["Escape"], " NOR ")
     terminal.type(":w\r")
     within(20, lambda: (world.path / "a.py").read_bytes() not in (before, b""))
     log = world.path / "cache" / "helix" / "helix.log"
