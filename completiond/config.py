@@ -152,6 +152,19 @@ class Dashboard:
 
 
 @dataclass(frozen=True, slots=True)
+class Http:
+    """The web server of the daemon, for editors that ask an OpenAI-compatible one."""
+
+    port: int = 0
+    """Its port on the loopback address; 0 means that there is none."""
+    key: str = ""
+    """What clients must send as bearer key; 16 characters at least. Without one
+    serve.insecure_loopback must be set: every user of the machine can ask then."""
+    max_tokens: int = 256
+    """Longest answer, tokens, whatever is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     model: Model = field(default_factory=Model)
     engine: Engine = field(default_factory=Engine)
@@ -159,6 +172,7 @@ class Config:
     completion: Completion = field(default_factory=Completion)
     record: Record = field(default_factory=Record)
     dashboard: Dashboard = field(default_factory=Dashboard)
+    http: Http = field(default_factory=Http)
 
 
 _converter = Converter(forbid_extra_keys=True)
@@ -280,6 +294,8 @@ _RANGES = {
     ("record", "days"): (1, 3650),
     ("record", "mb"): (4, 1 << 20),
     ("dashboard", "port"): (0, 65_535),
+    ("http", "port"): (0, 65_535),
+    ("http", "max_tokens"): (1, 4096),
 }
 
 
@@ -295,8 +311,7 @@ def _structure(tree: dict[str, dict[str, Any]]) -> Config:
         if value not in allowed:
             raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
     _check_speculation(config.engine.speculation)
-    if 0 < len(config.dashboard.metrics_token) < LEAST_TOKEN:
-        raise ConfigError(f"dashboard.metrics_token has under {LEAST_TOKEN} characters; use more.")
+    _check_tokens(config)
     if config.record.otlp and not config.record.otlp.startswith(("http://", "https://")):
         raise ConfigError(
             "record.otlp must be the address of a collector, as http://127.0.0.1:4318/v1/traces."
@@ -314,4 +329,19 @@ def _check_speculation(value: str) -> None:
         raise ConfigError(
             f"engine.speculation must be one of auto and off, or a list of {sorted(_DRAFTERS)}, "
             f"not {value!r}."
+        )
+
+
+def _check_tokens(config: Config) -> None:
+    tokens = {
+        "dashboard.metrics_token": config.dashboard.metrics_token,
+        "http.key": config.http.key,
+    }
+    for name, token in tokens.items():
+        if 0 < len(token) < LEAST_TOKEN:
+            raise ConfigError(f"{name} has under {LEAST_TOKEN} characters; use more.")
+    if config.http.port and not config.http.key and not config.serve.insecure_loopback:
+        raise ConfigError(
+            "http.port is set without http.key: set one of 16 characters or more, or allow every "
+            "user of this machine to ask with serve.insecure_loopback."
         )

@@ -59,8 +59,14 @@ class Daemon:
     """One model, many clients. `serve` reads messages until it is cancelled."""
 
     def __init__(
-        self, config: Config, engine: Engine, post: Post, sink: Sink | None = None
+        self,
+        config: Config,
+        engine: Engine,
+        post: Post,
+        sink: Sink | None = None,
+        counts: Counter[str] | None = None,
     ) -> None:
+        """`counts` are those of the whole front, if it has other doors."""
         self._config = config
         self._engine = engine
         self._post = post
@@ -77,7 +83,7 @@ class Daemon:
         about = Editors(self._told.editor, lambda: self.model)
         self._recorder = Recorder(self._keys, about, text=config.record.text)
         self._started = time.monotonic()
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter() if counts is None else counts
         self.draining = False
         post.on_lost = self._liveness.look
 

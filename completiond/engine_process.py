@@ -29,6 +29,7 @@ from completiond.footprint import keep_freed_blocks, map_blocks_apart
 from completiond.model import processor
 from completiond.model.checkpoint import ModelFiles
 from completiond.prompt.healing import HealingMask, VocabularyIndex
+from completiond.prompt.ready import ReadyStop
 from completiond.prompt.spelling import Spelling, spell, spelling_of
 from completiond.prompt.stopping import TextStop
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
@@ -92,7 +93,8 @@ class Vocabulary:
         """A job's stop rule and mask, from its data."""
         healed = job.prompt.healed.encode("utf-8", "replace")
         mask = HealingMask(self._index, self.spell, healed) if healed else None
-        return Rules(TextStop(job.stop, self.spell), mask)
+        kind = ReadyStop if "texts" in job.stop else TextStop
+        return Rules(kind(job.stop, self.spell), mask)
 
 
 def rules_for(tokenizer: AnyTokenizer) -> Callable[[Job], Rules]:

@@ -7,10 +7,11 @@ import asyncio
 import logging
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from completiond.config import Config
 from completiond.daemon import Daemon
@@ -26,15 +27,19 @@ from completiond.remembered import Sink
 from completiond.transport import Listener
 from completiond.version import __version__
 
+if TYPE_CHECKING:
+    from completiond.http.front import Front
+
 log = logging.getLogger(__name__)
 
 
 class Ready(NamedTuple):
-    """What `serve` tells when clients can be answered."""
+    """What `serve` tells when clients can be answered; `http` is where its web server is."""
 
     endpoint: str
     model: str
     info: Mapping[str, Any]
+    http: str = ""
 
 
 async def serve(
@@ -49,20 +54,30 @@ async def serve(
     open_loopback = config.serve.insecure_loopback
     keys = None if parse(endpoint).path or open_loopback else server_keys()
     listening = Listener(endpoint, insecure_loopback=open_loopback, keys=keys)
-    async with listening as listener, _recording(config) as writer, _exporting(config) as exporter:
-        daemon = Daemon(config, engine, listener, _both(writer, exporter))
+    prompts = cache(partial(prompts_of, config, engine.spec))
+    counts: Counter[str] = Counter()
+    async with (
+        listening as listener,
+        _recording(config) as writer,
+        _exporting(config) as exporter,
+        _http(config, engine, counts) as front,
+    ):
+        daemon = Daemon(config, engine, listener, _both(writer, exporter), counts)
         first, second = asyncio.Event(), asyncio.Event()
         with _on_signals(lambda: (second if first.is_set() else first).set()):
             reader = asyncio.create_task(daemon.serve())
             try:
-                await _race(daemon.open(partial(prompts_of, config, engine.spec)), reader, first)
+                await _race(daemon.open(prompts), reader, first)
                 if not first.is_set():
+                    if front is not None:
+                        front.runs.open(prompts())
+                    url = front.url if front is not None else ""
                     if writer is not None:
                         writer.describe(_served(config, daemon.model, engine.info))
-                    on_ready(Ready(listener.endpoint, daemon.model, engine.info))
+                    on_ready(Ready(listener.endpoint, daemon.model, engine.info, url))
                     await _race(first.wait(), reader, first)
                 log.info("draining; %d requests wait", daemon.waiting)
-                await _race(daemon.drain(), reader, second)
+                await _race(_drained(daemon, front), reader, second)
             finally:
                 reader.cancel()
                 await daemon.close()
@@ -127,6 +142,28 @@ class _Both(NamedTuple):
 
 def _both(first: Sink | None, second: Sink | None) -> Sink | None:
     return _Both(first, second) if first is not None and second is not None else first or second
+
+
+@asynccontextmanager
+async def _http(
+    config: Config, engine: ProcessEngine, counts: Counter[str]
+) -> AsyncIterator["Front | None"]:
+    """The web server, if one is wanted."""
+    if not config.http.port:
+        yield None
+        return
+    from completiond.http.front import Front  # a web server's packages, which are an extra
+    from completiond.http.runs import Runs
+
+    runs = Runs(config, engine, counts)
+    async with Front(config.http.port, config.http.key, runs) as front:
+        yield front
+
+
+async def _drained(daemon: Daemon, front: "Front | None") -> None:
+    if front is not None:
+        await front.drain()
+    await daemon.drain()
 
 
 @contextmanager

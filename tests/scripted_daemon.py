@@ -7,14 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 SCRIPT = {"answers": ["total = count(items)\n    return total"], "pass_ms": 5, "tokens_per_pass": 4}
 
 
 @contextmanager
-def daemon(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def daemon(*arguments: str, script: dict[str, Any] = SCRIPT) -> Iterator[subprocess.Popen[str]]:
     """It serves when this is entered."""
-    serve = (sys.executable, "-m", "completiond", "serve", "--scripted", json.dumps(SCRIPT))
+    serve = (sys.executable, "-m", "completiond", "serve", "--scripted", json.dumps(script))
     environ = os.environ | {"COMPLETIOND_COMPLETION_GATE": "false"}
     process = subprocess.Popen([*serve, *arguments], stdout=subprocess.PIPE, text=True, env=environ)
     try:

@@ -1,7 +1,6 @@
 """`completiond dashboard`: the record in a browser of this machine, live."""
 
 import asyncio
-import importlib.util
 import socket
 from typing import Annotated
 
@@ -12,14 +11,13 @@ from completiond.commands import options
 from completiond.commands.daemon_client import client_of
 from completiond.commands.terminal import out
 from completiond.config import Config
-from completiond.errors import CompletiondError
+from completiond.loopback import listener
 from completiond.protocol.messages import Status
 from completiond.record import place
 
 STATUS_S = 3.0
 CONNECT_S = 0.5
 """How long a daemon is waited for that is not there, or is being started again."""
-NEEDED = ("starlette", "uvicorn")
 
 
 def dashboard(
@@ -43,22 +41,11 @@ def dashboard(
         serve__insecure_loopback=insecure_loopback,
         dashboard__port=port,
     )
-    _need("dashboard", *NEEDED)
+    options.need_packages("`completiond dashboard`", "dashboard", *options.WEB)
     if settings.dashboard.metrics_token:
-        _need("metrics", "prometheus_client")
-    from completiond.dashboard.socket import listener
-
+        options.need_packages("`/metrics`", "metrics", "prometheus_client")
     with listener(settings.dashboard.port) as on:
         asyncio.run(_serve(settings, on))
-
-
-def _need(extra: str, *packages: str) -> None:
-    """Raise one sentence where the extra is not installed."""
-    if not all(importlib.util.find_spec(package) for package in packages):
-        raise CompletiondError(
-            "`completiond dashboard` needs packages that are not installed; "
-            f"run `pip install 'completiond[{extra}]'`."
-        )
 
 
 async def _serve(settings: Config, on: socket.socket) -> None:

@@ -80,6 +80,7 @@ Speculation = Annotated[
 ]
 Scripted = Annotated[str | None, typer.Option("--scripted", metavar="JSON", hidden=True)]
 
+WEB = ("starlette", "uvicorn")
 COMPUTING = ("torch", "transformers", "tokenizers", "safetensors", "gguf", "numpy")
 
 
@@ -123,4 +124,13 @@ def need_extra(what: str) -> None:
         raise CompletiondError(
             f"{what} needs packages that are not installed (torch among them); "
             "run `pip install 'completiond[serve]'`."
+        )
+
+
+def need_packages(what: str, extra: str, *packages: str) -> None:
+    """Raise one sentence where the extra is not installed."""
+    if not all(importlib.util.find_spec(package) for package in packages):
+        raise CompletiondError(
+            f"{what} needs packages that are not installed; "
+            f"run `pip install 'completiond[{extra}]'`."
         )

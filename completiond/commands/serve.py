@@ -22,6 +22,8 @@ class ReadyLike(Protocol):
     def model(self) -> str: ...
     @property
     def info(self) -> Mapping[str, Any]: ...
+    @property
+    def http(self) -> str: ...
 
 
 def serve(
@@ -46,6 +48,16 @@ def serve(
             "session can be replayed.",
         ),
     ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Also answer OpenAI-compatible requests on this port of the loopback address "
+            "(docs/editors.md, Zed); http.key is what they must send. 0: not.",
+        ),
+    ] = None,
     scripted: options.Scripted = None,
 ) -> None:
     """Serve completions to editors until Ctrl-C.
@@ -64,10 +76,13 @@ def serve(
         serve__endpoint=endpoint,
         serve__insecure_loopback=insecure_loopback,
         record__text=record_text,
+        http__port=http,
     )
     options.need_extra("`completiond serve`")
     if settings.record.otlp:
         options.need_otel()
+    if settings.http.port:
+        options.need_packages("http.port", "http", *options.WEB)
     from completiond.commands.start import start_of
     from completiond.engine.door import ProcessEngine
 
@@ -106,6 +121,7 @@ def _banner(ready: ReadyLike) -> None:
             ("context", f"{info['context']} tokens"),
             ("memory", " ".join(info.get("notes", ()))),
             ("endpoint", ready.endpoint),
+            ("http", ready.http),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
             ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
             ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),

@@ -4,15 +4,14 @@ Knows the headers of a request; knows no route but that `/api/` needs the token,
 of its own. What lies outside is the page itself, which has nothing of the record in it.
 """
 
-import hmac
 import secrets
-from collections.abc import Iterable, Sequence
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from completiond import loopback
+
 METRICS = "/metrics"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -35,7 +34,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str, metrics_token: str = "") -> None:
         self._app = app
-        self._tokens = {"/api/": token.encode(), METRICS: metrics_token.encode()}
+        self._tokens = {"/api/": token, METRICS: metrics_token}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,35 +51,14 @@ class Guard:
         await (refusal or self._app)(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        hosts = _values(scope["headers"], b"host")
-        if len(hosts) != 1 or _name(hosts[0]) not in LOOPBACK:
-            return _refused(403, "This page is served to this machine only, by its own name.")
-        origins = _values(scope["headers"], b"origin")
-        if any(origin != f"http://{hosts[0]}" for origin in origins):
-            return _refused(403, "Another page may not ask here.")
+        if foreign := loopback.refusal(scope["headers"]):
+            return _refused(403, foreign)
         if scope["method"] not in ("GET", "HEAD"):
             return _refused(405, "There is nothing to change here.")
         for place, token in self._tokens.items():
-            if scope["path"].startswith(place) and not self._knows(scope["headers"], token):
+            if scope["path"].startswith(place) and not loopback.bears(scope["headers"], token):
                 return _refused(401, NO_TOKEN)
         return None
-
-    def _knows(self, headers: Sequence[tuple[bytes, bytes]], wanted: bytes) -> bool:
-        """Whether they carry this token; an empty one nobody has."""
-        given = _values(headers, b"authorization")
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        same = hmac.compare_digest(token.encode(), wanted)
-        return scheme == "Bearer" and same and bool(wanted)
-
-
-def _values(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[str]:
-    return [value.decode("latin-1") for name, value in headers if name == wanted]
-
-
-def _name(host: str) -> str:
-    """Of a Host header, without the port."""
-    name, _, port = host.rpartition(":")
-    return name if port.isdigit() and port.isascii() else host
 
 
 def _refused(code: int, sentence: str) -> JSONResponse:

@@ -128,8 +128,8 @@ class PromptBuilder:
         """`healing` is whether the word at the cursor is taken back; None is what the layout
         needs."""
         self._tokenizer = tokenizer
-        self._template = template
-        self._context = context
+        self.template = template
+        self.context = context
         self._completion = completion
         self._off = off
         self._anchored = completion.layout != "cursor"
@@ -137,7 +137,7 @@ class PromptBuilder:
         self._long = completion.layout == "long"
         self._suffix_first = completion.layout == "suffix_first"
         template_ids = template.stop_ids(tokenizer) if template else []
-        self._stop_ids = sorted({*template_ids, *eos_ids})
+        self.stop_ids = sorted({*template_ids, *eos_ids})
         files = template.files if template else None
         self._file_before = tokenizer.token_id(files.before) if files else None
         self._file_after = tokenizer.token_id(files.after) if files else None
@@ -172,17 +172,17 @@ class PromptBuilder:
         healing = min(budget.healed, self._tokens(split.healed))
         cursor = stopping.Cursor(before, after, snapshot.language, closers)
         stop = stopping.rule(
-            cursor, healed=split.healed, stop_ids=self._stop_ids, invoked=invoked, off=self._off
+            cursor, healed=split.healed, stop_ids=self.stop_ids, invoked=invoked, off=self._off
         )
         prompt = Prompt(tuple(assembly.ids), tuple(assembly.segments), split.healed)
         return Built(prompt, stop, *split, budget.answer + healing, assembly.head, near)
 
     def _budget(self, max_tokens: int) -> _Budget:
         """An answer gets half of the context at most: the prompt is never pruned to nothing."""
-        answer = max(1, min(max_tokens, self._context // 2))
-        healed = min(HEALED_TOKENS, self._context // 16) if self._healing else 0
-        room = max(0, self._context - answer - healed - SENTINELS)
-        suffix = min(self._completion.suffix_tokens, room // 4) if self._template else 0
+        answer = max(1, min(max_tokens, self.context // 2))
+        healed = min(HEALED_TOKENS, self.context // 16) if self._healing else 0
+        room = max(0, self.context - answer - healed - SENTINELS)
+        suffix = min(self._completion.suffix_tokens, room // 4) if self.template else 0
         before = min(self._completion.prefix_tokens, room - suffix)
         typed = min(TYPED_TOKENS, before // 2) if self._anchored else 0
         return _Budget(room - suffix - before, before - typed, typed, suffix, healed, answer)
@@ -225,7 +225,7 @@ class PromptBuilder:
         room: int,
     ) -> None:
         """The parts in the order of the template; without one, context and text alone."""
-        template = self._template
+        template = self.template
         ids = self._tokenizer.token_id
         out.control(self._bos())
         if self._marked:
@@ -245,9 +245,9 @@ class PromptBuilder:
         out.control(self._tokenizer.token_id(template.middle))
 
     def _bos(self) -> int | None:
-        if self._template is None:
+        if self.template is None:
             return self._tokenizer.bos_id
-        return self._tokenizer.token_id(self._template.bos)
+        return self._tokenizer.token_id(self.template.bos)
 
     def _put_before(
         self, out: _Assembly, split: Split, files: Sequence[list[int]], room: int

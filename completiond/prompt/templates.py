@@ -32,11 +32,13 @@ class Files:
     """How a family marks the files of its context; a token that is missing means a comment.
 
     `before` opens each file, `after` closes it. `inside` puts the current file's path behind the
-    prefix sentinel instead of before it.
+    prefix sentinel instead of before it. `repository` opens the name of the repository, which
+    prompts of others may begin with.
     """
 
     before: str = ""
     after: str = ""
+    repository: str = ""
     inside: bool = False
 
 
@@ -65,8 +67,13 @@ class Template:
     @property
     def tokens(self) -> tuple[str, ...]:
         """Every token that the template names."""
-        marks = (self.files.before, self.files.after, self.bos)
-        return self.sentinels + self.stop + self.marks + tuple(t for t in marks if t)
+        return self.sentinels + self.stop + self.marks + self.opening
+
+    @property
+    def opening(self) -> tuple[str, ...]:
+        """Tokens that may stand in front of the sentinels."""
+        files = self.files
+        return tuple(t for t in (self.bos, files.repository, files.before, files.after) if t)
 
     def stop_ids(self, vocabulary: Vocabulary) -> list[int]:
         """Ids that end a fill, the sentinels among them; names without an id are left out."""
@@ -81,14 +88,14 @@ _STARCODER2 = Template(
     middle="<fim_middle>",
     stop=("<|endoftext|>", "<fim_pad>", "<file_sep>", "<repo_name>"),
     marks=("<file_sep>",),
-    files=Files(before="<file_sep>", inside=True),
+    files=Files(before="<file_sep>", repository="<repo_name>", inside=True),
 )
 _STARCODER = replace(
     _STARCODER2,
     name="starcoder",
     stop=("<|endoftext|>", "<fim_pad>", "<filename>", "<reponame>", "<gh_stars>"),
     marks=(),
-    files=Files(before="<filename>"),
+    files=Files(before="<filename>", repository="<reponame>"),
 )
 _QWEN = Template(
     name="qwen2.5-coder",
@@ -97,7 +104,7 @@ _QWEN = Template(
     middle="<|fim_middle|>",
     stop=("<|endoftext|>", "<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>"),
     marks=("<|fim_pad|>", "<|file_sep|>"),
-    files=Files(before="<|file_sep|>"),
+    files=Files(before="<|file_sep|>", repository="<|repo_name|>"),
 )
 _CODEGEMMA = Template(
     name="codegemma",

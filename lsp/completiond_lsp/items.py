@@ -55,18 +55,15 @@ def edit_of(
     return types.WorkspaceEdit(changes={place.uri: [edit]})
 
 
-def completion_list(items: Sequence[Item], encoding: Encoding, client: str) -> types.CompletionList:
+def completion_list(items: Sequence[Item], encoding: Encoding) -> types.CompletionList:
     """Incomplete, so that the editor asks again at the next key instead of filtering."""
-    found = [_completion_item(item, encoding, client) for item in items[:1]]
+    found = [_completion_item(item, encoding) for item in items[:1]]
     return types.CompletionList(is_incomplete=True, items=found)
 
 
-def _completion_item(item: Item, encoding: Encoding, client: str) -> types.CompletionItem:
+def _completion_item(item: Item, encoding: Encoding) -> types.CompletionItem:
     """It replaces the word in front of the cursor, which is how the popup's filter keeps it."""
-    word, new = _last_word(item.line), item.text
-    indent = item.line[: len(item.line) - len(item.line.lstrip(" \t"))]
-    if client == "helix" and indent:  # it indents the other lines as the first one is
-        new = new.replace("\n" + indent, "\n")
+    word = _last_word(item.line)
     start = types.Position(item.start.line, item.start.character - units(word, encoding))
     return types.CompletionItem(
         label=(word + item.text).strip().split("\n")[0] or "↵",
@@ -74,7 +71,7 @@ def _completion_item(item: Item, encoding: Encoding, client: str) -> types.Compl
         documentation=types.MarkupContent(types.MarkupKind.Markdown, _fenced(word + item.text)),
         filter_text=word,
         insert_text_mode=types.InsertTextMode.AsIs,
-        text_edit=types.TextEdit(types.Range(start, types.Position(*item.end)), word + new),
+        text_edit=types.TextEdit(types.Range(start, types.Position(*item.end)), word + item.text),
         command=_accepted(item),
     )
 

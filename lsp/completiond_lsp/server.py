@@ -123,7 +123,7 @@ async def inline_completion(ls: Server, params: Any) -> list[types.InlineComplet
 async def completion(ls: Server, params: Any) -> types.CompletionList:
     request = read.inline_request(params)._replace(candidates=0)
     found = await ls.bridge.complete(request)
-    return items.completion_list(found, ls.bridge.encoding, ls.client_name)
+    return items.completion_list(found, ls.bridge.encoding)
 
 
 def make_server(target: Target) -> Server:

@@ -109,7 +109,7 @@ def test_its_first_line_is_its_link_and_a_signal_ends_it_with_0(
 def test_connections_that_say_nothing_keep_nobody_out(tmp_path: Path) -> None:
     """More of them than it may have files open, from somebody without the token."""
     fill(tmp_path)
-    quick = FD_LIMIT + "from completiond.dashboard import socket; socket.REQUEST_S = 1.0; "
+    quick = FD_LIMIT + "from completiond import web_server; web_server.REQUEST_S = 1.0; "
     with ExitStack() as stack, served(tmp_path, quick) as here:
         for number in range(300):
             begun = "GET / HTTP/1.1\r\nHost: " if number % 2 else ""

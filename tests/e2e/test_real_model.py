@@ -14,6 +14,7 @@ from pathlib import Path
 
 import lsp_editor
 import pytest
+from http_daemon import KEY, Web, free_port, text
 
 from completiond.client import Client, complete_message
 from completiond.core import Snapshot
@@ -38,6 +39,7 @@ class Served:
     process: subprocess.Popen[str]
     endpoint: str
     environ: dict[str, str]
+    web: Web
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "completiond", *arguments]
@@ -52,7 +54,7 @@ def serve(directory: Path) -> Served:
     except ModelError as exc:
         pytest.fail(str(exc))
     directory.chmod(0o700)
-    endpoint = f"ipc://{directory}/d.sock"
+    endpoint, port = f"ipc://{directory}/d.sock", free_port()
     environ = {k: v for k, v in os.environ.items() if not k.startswith("COMPLETIOND_")}
     if cache := os.environ.get("COMPLETIOND_CACHE"):
         environ["COMPLETIOND_CACHE"] = cache
@@ -61,6 +63,8 @@ def serve(directory: Path) -> Served:
         "COMPLETIOND_STATE": str(directory / "state"),
         "COMPLETIOND_SERVE_ENDPOINT": endpoint,
         "COMPLETIOND_ENGINE_DEVICE": "cpu",
+        "COMPLETIOND_HTTP_KEY": KEY,
+        "COMPLETIOND_HTTP_PORT": str(port),
     }
     environ.pop("OMP_NUM_THREADS", None)  # set for tests that compute in their own process
     command = [sys.executable, "-m", "completiond", "serve", "--model", MODEL]
@@ -68,7 +72,7 @@ def serve(directory: Path) -> Served:
     assert process.stdout is not None
     while "stops it." not in (line := process.stdout.readline()):
         assert line, "the daemon ended before it was ready"
-    return Served(process, endpoint, environ)
+    return Served(process, endpoint, environ, Web(port, endpoint))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +159,25 @@ async def test_the_language_server_shows_it_to_an_editor(
         while not reply["result"]:  # the bridge may still be connecting
             reply = await editor.reply(editor.complete(1, 16))
     assert lsp_editor.texts(reply) == [" + second"]
+
+
+async def test_a_ready_prompt_is_filled_over_http_and_a_closed_connection_ends_its_run(
+    served: Served,
+) -> None:
+    prompt = f"<|fim_prefix|>{BEFORE}<|fim_suffix|>{AFTER}<|fim_middle|>"
+    asked = {"model": MODEL, "prompt": prompt, "max_tokens": 64, "stop": ["<|endoftext|>"]}
+    whole = (await asyncio.to_thread(served.web.post, asked)).json["choices"][0]
+    assert (whole["text"], whole["finish_reason"]) == (" + second", "stop")
+    stream = await asyncio.to_thread(served.web.post, asked | {"stream": True})
+    assert text(stream.events) == " + second"
+    async with client_of(served) as client:
+        long = asked | {"prompt": LONG, "max_tokens": 256, "stream": True}
+        with await asyncio.to_thread(served.web.begin, long) as link:
+            await asyncio.to_thread(link.recv, 1)
+            assert (await client.status(10)).running == 1
+        while (status := await client.status(10)).running:
+            await asyncio.sleep(0.02)
+    assert status.engine["cancelled"] >= 1
 
 
 async def test_an_abandoned_request_frees_the_device_soon(served: Served) -> None:

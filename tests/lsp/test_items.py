@@ -1,7 +1,7 @@
 """Laws of the items that an editor gets, in particular of those in its completion popup."""
 
 import pytest
-from lsprotocol.types import MarkupContent
+from lsprotocol.types import InsertTextMode, MarkupContent
 
 from completiond_lsp.buffers import Item
 from completiond_lsp.documents import Position
@@ -29,7 +29,7 @@ def test_ghost_text_is_plain_with_its_range_and_its_id() -> None:
 def test_a_popup_item_replaces_the_word_that_its_filter_names(
     line: str, word: str, start: int
 ) -> None:
-    found = completion_list([item("t(1)", line, replace=1)] * 2, "utf-16", "")
+    found = completion_list([item("t(1)", line, replace=1)] * 2, "utf-16")
     assert found.is_incomplete and len(found.items) == 1
     edit = found.items[0].text_edit
     assert edit is not None and edit.new_text == word + "t(1)"
@@ -37,15 +37,15 @@ def test_a_popup_item_replaces_the_word_that_its_filter_names(
     assert edit.range.start.character == start  # type: ignore[union-attr]
 
 
-def test_helix_gets_lines_without_the_indentation_that_it_adds() -> None:
+def test_other_lines_are_as_they_belong_into_the_file() -> None:
     lines = item("a:\n        b\n    c", "    if ")
-    for client, text in (("helix", "a:\n    b\nc"), ("other", lines.text)):
-        edit = completion_list([lines], "utf-16", client).items[0].text_edit
-        assert edit is not None and edit.new_text == text
+    found = completion_list([lines], "utf-16").items[0]
+    assert found.text_edit is not None and found.text_edit.new_text == lines.text
+    assert found.insert_text_mode == InsertTextMode.AsIs
 
 
 def test_a_fence_in_the_text_does_not_end_the_documentation() -> None:
-    text = completion_list([item("```\nx", "")], "utf-16", "").items[0].documentation
+    text = completion_list([item("```\nx", "")], "utf-16").items[0].documentation
     assert isinstance(text, MarkupContent)
     assert text.value == "````\n```\nx\n````"
 

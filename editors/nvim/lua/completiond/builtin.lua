@@ -78,7 +78,7 @@ function M.visible()
 end
 
 --- Take what is drawn, or `cut` of it; Neovim's own item is given up.
-local function take(cut)
+function M.take(cut)
   return vim.lsp.inline_completion.get({
     on_accept = function(item)
       local left, offer = left_here()
@@ -104,18 +104,6 @@ function M.put(left, offer, piece)
     local length = text.utf16(left.typed .. piece)
     client.notify('textDocument/didPartiallyAcceptCompletion', { item = item, acceptedLength = length })
   end
-end
-
-function M.accept()
-  return take()
-end
-
-function M.accept_word()
-  return take(text.first_word)
-end
-
-function M.accept_line()
-  return take(text.first_line)
 end
 
 function M.cycle(step)

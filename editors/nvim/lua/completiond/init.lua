@@ -4,6 +4,7 @@ local client = require('completiond.client')
 local ghost = require('completiond.ghost')
 local keys = require('completiond.keys')
 local suggest = require('completiond.suggest')
+local text = require('completiond.text')
 
 local M = {}
 
@@ -94,9 +95,15 @@ local function backend()
   return M.options.builtin and require('completiond.builtin') or suggest
 end
 
-for _, name in ipairs({ 'accept', 'accept_word', 'accept_line', 'dismiss', 'trigger', 'visible' }) do
+for _, name in ipairs({ 'dismiss', 'trigger', 'visible' }) do
   M[name] = function()
     return backend()[name]()
+  end
+end
+
+for name, cut in pairs({ accept = false, accept_word = text.first_word, accept_line = text.first_line }) do
+  M[name] = function()
+    return backend().take(cut)
   end
 end
 

@@ -233,7 +233,7 @@ local function take_all(left)
 end
 
 --- Take the ghost text, or `cut` of it; false if none is drawn that fits.
-local function take(cut)
+function M.take(cut)
   local left = drawn and M.refresh()
   if not left then
     return false
@@ -245,18 +245,6 @@ local function take(cut)
     take_part(left, piece)
   end
   return true
-end
-
-function M.accept()
-  return take()
-end
-
-function M.accept_word()
-  return take(text.first_word)
-end
-
-function M.accept_line()
-  return take(text.first_line)
 end
 
 return M
