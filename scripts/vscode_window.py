@@ -17,6 +17,8 @@ FRAMES = Path(__file__).with_name("vscode_frames.js")
 PATIENCE_S = 15.0
 POLL_S = 0.02
 KEYS = {"\n": "Enter", "\b": "Backspace", "\t": "Tab"}
+ITEM = ".statusbar-item[id='completiond.completiond.completiond']"
+ROW = ".quick-input-list .monaco-list-row"
 EDITOR = ".editor-group-container.active .monaco-editor"
 
 
@@ -82,8 +84,15 @@ class Window:
 
     async def status(self) -> str:
         """What the status bar says to somebody who cannot see it."""
-        item = self.page.locator(".statusbar-item[id='completiond.completiond.completiond']")
+        item = self.page.locator(ITEM)
         return (await item.get_attribute("aria-label") or "") if await item.count() else ""
+
+    async def tooltip(self) -> str:
+        """What the status bar's item says to whom the mouse is over it."""
+        await self.page.mouse.move(5, 5)
+        await self.page.locator(ITEM).hover()
+        found = self.page.locator(".workbench-hover-container .monaco-hover-content").first
+        return await found.inner_text()
 
     async def wait_for_status(self, word: str) -> str:
         async def said() -> str:
@@ -164,7 +173,7 @@ class Window:
         await self.press("Control+P")
         await self.page.wait_for_selector(".quick-input-widget:visible")
         await self.page.keyboard.insert_text(str(path))
-        row = self.page.locator(".quick-input-list .monaco-list-row", has_text=path.name).first
+        row = self.page.locator(ROW, has_text=path.name).first
         await row.wait_for()
         await self.press("Enter")
         await self.focus(path.name)
@@ -184,6 +193,21 @@ class Window:
         exact = re.compile(rf"(^|: ){re.escape(title)}$")
         label = self.page.locator(".quick-input-list .monaco-highlighted-label", has_text=exact)
         await label.first.click()
+
+    async def menu(self) -> None:
+        """By a click on the status bar."""
+        await self.page.locator(f"{ITEM} a").click()
+        await self.page.wait_for_selector(".quick-input-widget:visible")
+
+    async def choices(self) -> list[str]:
+        """What the list that is open offers."""
+        await self.page.locator(ROW).first.wait_for()
+        return [text.strip() for text in await self.page.locator(ROW).all_inner_texts()]
+
+    async def choose(self, entry: str) -> None:
+        """From the status bar's menu."""
+        await self.menu()
+        await self.page.locator(ROW, has_text=entry).click()
 
     async def rewrite(self, path: Path, text: str) -> None:
         """Another text for a file; its tab is closed again."""

@@ -1,12 +1,13 @@
 /** The language client: which documents, what is left out of LSP, and when a dead server is back. */
 
-import { env, type LogOutputChannel } from 'vscode';
+import { env, type LogOutputChannel, window } from 'vscode';
 import {
   CloseAction,
   type CloseHandlerResult,
   ErrorAction,
   type ErrorHandler,
   type ErrorHandlerResult,
+  InlineCompletionRequest,
   LanguageClient,
   type LanguageClientOptions,
   type Middleware,
@@ -51,6 +52,13 @@ function middleware(ghost: Ghost): Middleware {
       const items = await next(document, position, context, token);
       if (!token.isCancellationRequested && document.version === version) ghost.given(document, items);
       return items;
+    },
+    // An answer is meant for one place, and what is taken goes to every cursor: the bridge is told.
+    sendRequest(type, param, token, next) {
+      const method = typeof type === 'string' ? type : type.method;
+      const cursors = window.activeTextEditor?.selections.length ?? 1;
+      if (method !== InlineCompletionRequest.method || cursors < 2) return next(type, param, token);
+      return next(type, { ...param, cursors } as typeof param, token);
     },
     // "Complete here" is for editors without ghost text; a light bulb at every cursor is no help.
     provideCodeActions: () => [],

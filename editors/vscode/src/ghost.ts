@@ -18,10 +18,12 @@ import type { LanguageClient } from 'vscode-languageclient/node';
 import { didAcceptPart, didReject, didShow, type Item } from './protocol';
 
 type Offer = { item: Item; document: TextDocument; start: Position };
+type Missed = { document: TextDocument; version: number; at: Position };
 type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
 
 export class Ghost {
   private offer: Offer | undefined;
+  private missed: Missed | undefined;
 
   constructor(private readonly client: () => LanguageClient | undefined) {}
 
@@ -30,11 +32,31 @@ export class Ghost {
     const [first] = Array.isArray(items) ? items : (items?.items ?? []);
     if (!first?.range || typeof first.insertText !== 'string') {
       this.offer = undefined;
+      const cursor = window.activeTextEditor?.selection.active;
+      this.missed = cursor && { document, version: document.version, at: cursor };
       return;
     }
     const item: Item = { insertText: first.insertText, ...(first.command && { command: first.command }) };
+    this.missed = undefined;
     this.offer = { item, document, start: first.range.start };
     void this.client()?.sendNotification(didShow, { item });
+  }
+
+  /** There is a daemon again: ask for what it could not be asked, if the person still waits there. */
+  async askAgain(): Promise<void> {
+    const { missed } = this;
+    const editor = window.activeTextEditor;
+    if (!missed || editor?.document !== missed.document) return;
+    if (editor.document.version !== missed.version || !editor.selection.active.isEqual(missed.at)) return;
+    this.missed = undefined;
+    await commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false });
+  }
+
+  /** What is drawn was meant for one cursor, and would go to all. */
+  async severalCursors(editor: TextEditor): Promise<void> {
+    if (this.offer?.document !== editor.document) return;
+    this.offer = undefined;
+    await commands.executeCommand('editor.action.inlineSuggest.hide');
   }
 
   /** Have the editor take a part of the suggestion, and say how much it took. */
