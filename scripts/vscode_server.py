@@ -114,13 +114,17 @@ class VsCodeServer:
             self._process.wait(30)
             self._process = None
 
-    def url(self, file: str = "", *, workspace: bool = True) -> str:
-        """Where a browser finds the window, with a file of the workspace open in it."""
+    def url(self, file: str = "", *, workspace: bool = True, of: Path | None = None) -> str:
+        """Where a browser finds the window, with a file of the workspace open in it.
+
+        `of` is a file that names the folders of a workspace.
+        """
         payload = [["logLevel", f"{EXTENSION}:trace"]]
         if file:
             where = f"vscode-remote://127.0.0.1:{self._port}{self.workspace / file}"
             payload.append(["openFile", where])
         folder = f"folder={self.workspace}" if workspace else "ew=true"
+        folder = f"workspace={of}" if of is not None else folder
         return f"http://127.0.0.1:{self._port}/?{folder}&payload={quote(json.dumps(payload))}"
 
     def logs(self, name: str) -> list[Path]:

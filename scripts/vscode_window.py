@@ -14,7 +14,7 @@ from typing import Any
 from playwright.async_api import Browser, Error, Locator, Page, async_playwright
 
 FRAMES = Path(__file__).with_name("vscode_frames.js")
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 POLL_S = 0.02
 KEYS = {"\n": "Enter", "\b": "Backspace", "\t": "Tab"}
 ITEM = ".statusbar-item[id='completiond.completiond.completiond']"
@@ -92,7 +92,7 @@ class Window:
         await self.page.mouse.move(5, 5)
         await self.page.locator(ITEM).hover()
         found = self.page.locator(".workbench-hover-container .monaco-hover-content").first
-        return await found.inner_text()
+        return (await found.inner_text()).replace("\xa0", " ")
 
     async def wait_for_status(self, word: str) -> str:
         async def said() -> str:
@@ -102,9 +102,16 @@ class Window:
         return str(await until(said, f"the status bar says {word}"))
 
     async def frames(self, since: float = 0.0) -> list[Frame]:
-        raw = await self.page.evaluate("completiondLog.frames")
-        found = [Frame(**{**frame, "more": tuple(frame["more"])}) for frame in raw]
-        return [frame for frame in found if frame.at >= since]
+        raw = await self.page.evaluate(
+            "since => completiondLog.frames.filter(frame => frame.at >= since)", since
+        )
+        return [_frame(each) for each in raw]
+
+    async def last_frame(self) -> Frame | None:
+        """What is drawn now."""
+        await self.now()
+        raw = await self.page.evaluate("completiondLog.frames.at(-1) ?? null")
+        return _frame(raw) if raw else None
 
     async def keys(self, since: float = 0.0) -> list[tuple[float, str]]:
         raw = await self.page.evaluate("completiondLog.keys")
@@ -117,9 +124,8 @@ class Window:
 
     async def shown(self) -> str:
         """The suggestion that is drawn now."""
-        await self.now()
-        frames = await self.frames()
-        return frames[-1].suggestion if frames else ""
+        frame = await self.last_frame()
+        return frame.suggestion if frame else ""
 
     async def wait_for_ghost(self, text: str | None = None) -> str:
         """Until a suggestion is drawn and stays as it is: this one, if it is named."""
@@ -135,9 +141,8 @@ class Window:
         """Until this stands on the cursor's line; how wide its blanks are drawn is left open."""
 
         async def there() -> bool:
-            await self.now()
-            frames = await self.frames()
-            return bool(frames) and frames[-1].line.split() == text.split()
+            frame = await self.last_frame()
+            return frame is not None and frame.line.split() == text.split()
 
         await until(there, f"the line {text!r}")
 
@@ -220,6 +225,10 @@ class Window:
     async def save(self) -> None:
         await self.press("Control+S")
         await self.page.locator(".tab.active.dirty").wait_for(state="detached")
+
+
+def _frame(raw: dict[str, Any]) -> Frame:
+    return Frame(**{**raw, "more": tuple(raw["more"])})
 
 
 async def _reached(page: Page, url: str) -> bool:

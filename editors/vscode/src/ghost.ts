@@ -17,6 +17,8 @@ import type { LanguageClient } from 'vscode-languageclient/node';
 
 import { didAcceptPart, didReject, didShow, type Item } from './protocol';
 
+const HIDE = 'editor.action.inlineSuggest.hide';
+
 type Offer = { item: Item; document: TextDocument; start: Position };
 type Missed = { document: TextDocument; version: number; at: Position };
 type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
@@ -24,6 +26,7 @@ type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
 export class Ghost {
   private offer: Offer | undefined;
   private missed: Missed | undefined;
+  private again = false;
 
   constructor(private readonly client: () => LanguageClient | undefined) {}
 
@@ -49,14 +52,22 @@ export class Ghost {
     if (!missed || editor?.document !== missed.document) return;
     if (editor.document.version !== missed.version || !editor.selection.active.isEqual(missed.at)) return;
     this.missed = undefined;
-    await commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false });
+    this.again = true;
+    await commands.executeCommand('editor.action.inlineSuggest.trigger');
+  }
+
+  /** Whether the next request is that one, which the editor takes for one that a person makes. */
+  isAgain(): boolean {
+    const { again } = this;
+    this.again = false;
+    return again;
   }
 
   /** What is drawn was meant for one cursor, and would go to all. */
   async severalCursors(editor: TextEditor): Promise<void> {
     if (this.offer?.document !== editor.document) return;
     this.offer = undefined;
-    await commands.executeCommand('editor.action.inlineSuggest.hide');
+    await commands.executeCommand(HIDE);
   }
 
   /** Have the editor take a part of the suggestion, and say how much it took. */
@@ -72,7 +83,7 @@ export class Ghost {
   async dismiss(): Promise<void> {
     const offer = this.offer;
     this.offer = undefined;
-    await commands.executeCommand('editor.action.inlineSuggest.hide');
+    await commands.executeCommand(HIDE);
     const item = offer?.document === window.activeTextEditor?.document ? offer?.item : undefined;
     if (item) void this.client()?.sendNotification(didReject, { item });
   }

@@ -7,6 +7,7 @@ import pytest
 from desk import Desk
 from playwright.async_api import Page
 from scripted_text import MEAN, head
+from vscode_log import messages
 from vscode_window import until
 
 pytestmark = [pytest.mark.editor, pytest.mark.asyncio(loop_scope="session")]
@@ -77,7 +78,13 @@ async def test_the_dashboard_is_opened_in_a_browser_with_its_token(at: Desk) -> 
 
 async def test_a_model_that_does_not_exist_is_pulled_in_vain_and_the_person_told(at: Desk) -> None:
     await at.open("pull.py", head("mean"))
+    before = len(at.log())
     await at.set(model="no-such-model")
+
+    async def known() -> bool:
+        return bool(messages(at.log()[before:], "Sending", "response", "workspace/configuration"))
+
+    await until(known, "the setting is known")  # else the default model would be fetched
     await at.window.choose("Pull the model")
     message = at.window.notifications().filter(has_text="no-such-model")
     await message.first.wait_for()
