@@ -34,7 +34,9 @@ QUIET = {
 }
 """What would otherwise ask, fetch, draw beside the text, or add to settings that are typed in."""
 
-MACHINE = {"completiond.command", "completiond.endpoint", "completiond.startDaemon"}
+OURS = "completiond."
+"""Settings that are put into the machine's file: some belong there, and all that are changed in it
+while the editor runs are seen."""
 
 
 def editors() -> Path:
@@ -87,7 +89,7 @@ class VsCodeServer:
         """The settings files, and what belongs into them: some settings are the machine's."""
         groups: dict[str, dict[str, Any]] = {"User": {}, "Machine": {}}
         for name, value in self.settings.items():
-            groups["Machine" if name in MACHINE else "User"][name] = value
+            groups["Machine" if name.startswith(OURS) else "User"][name] = value
         return {
             self._data / group / "settings.json": json.dumps(values)
             for group, values in groups.items()

@@ -75,9 +75,10 @@ class Window:
         window = cls(
             await browser.new_page(**({"viewport": {"width": 1200, "height": 760}} | page))
         )
+        window.page.set_default_timeout(PATIENCE_S * 1000)
         await window.page.add_init_script(path=str(FRAMES))
         await until(lambda: _reached(window.page, url), "the server answers")
-        await window.page.wait_for_selector(".monaco-workbench .part.statusbar", timeout=60_000)
+        await window.page.wait_for_selector(".monaco-workbench .part.statusbar")
         return window
 
     # -- what is drawn --------------------------------------------------------------------------
