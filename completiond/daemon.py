@@ -144,7 +144,7 @@ class Daemon:
                 self._statuses.add(task)
                 task.add_done_callback(self._statuses.discard)
             case m.AskWhy(ident, request):
-                self._send(client, m.Why(ident, self._facts(request), self._keys.summary()))
+                self._send(client, m.Why(ident, self._facts(client, request), self._keys.summary()))
             case m.Feedback():
                 self._feedback(client, message)
             case m.Spans():
@@ -208,9 +208,9 @@ class Daemon:
             return
         self._flights.ahead(self._work(shown.ticket), shown.text)
 
-    def _facts(self, request: int) -> dict[str, Any]:
+    def _facts(self, client: bytes, request: int) -> dict[str, Any]:
         """The newest key of that request id, 0 of all; empty if it is not remembered."""
-        entry = self._keys.find(request)
+        entry = self._keys.find(client, request)
         return facts_of(entry.key, entry.drafts, now_ms()) if entry is not None else {}
 
     def _ping(self) -> None:

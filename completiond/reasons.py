@@ -24,7 +24,21 @@ _WHY = {
     "abandoned": "The editor cancelled it.",
     "timeout": "The time was up before there was a whole line (completion.max_ms).",
     "zero_limit": "It asked for no tokens.",
+    "switched_off": "Suggestions are switched off (the setting `enabled`).",
+    "language_off": "Suggestions are off for this language (the setting `disabledLanguages`).",
+    "secret_file": "The file keeps secrets by its name; nothing of it is sent to the daemon.",
+    "several_cursors": "There are several cursors; an answer would be meant for one of them only.",
+    "not_open": "The editor has not opened this document at the language server.",
+    "outdated": "The text has changed since it was asked.",
+    "no_daemon": "No daemon answered; start one with `completiond serve`.",
+    "loading": "The model was still being loaded.",
+    "overloaded": "The daemon had no room for it.",
+    "engine_died": "The engine ended in the middle of it; it is started again.",
 }
+REFUSED = frozenset(
+    ("switched_off", "language_off", "secret_file", "several_cursors", "not_open", "outdated")
+)
+"""Of those, what a client says by itself: the daemon was not asked."""
 _RULES = {
     "sentinel": "a control token's name and what came behind it",
     "indent": "blanks that the file has as tabs, or the other way round",
@@ -49,8 +63,9 @@ def plainly(reason: str, why: str = "") -> str:
 def sentences(found: m.Why) -> list[str]:
     """The outcome as a person reads it."""
     facts = found.facts
+    name = f"Request {facts['request']}" if facts["request"] else "A key that asked nobody"
     lines = [
-        f"Request {facts['request']}, {facts['trigger']}, {facts['ago_s']:.0f} s ago: "
+        f"{name}, {facts['trigger']}, {facts['ago_s']:.0f} s ago: "
         f"{facts['path']} ({facts['language'] or 'no language'}), character {facts['position']}.",
         facts.get("message") or plainly(facts["reason"], facts["why"]),
     ]

@@ -77,9 +77,11 @@ class Remembered:
             self._sink.put(entry.number, state)
         entry.text = None  # it does not change, and is large
 
-    def find(self, request: int) -> Entry | None:
-        """The newest key of that request id; 0: of all that asked."""
-        return next((e for e in self._newest() if request in (0, e.key.request)), None)
+    def find(self, client: bytes, request: int) -> Entry | None:
+        """The client's key of that request id, else the newest that has it; 0: the newest of all
+        that asked or were refused."""
+        own = self._asked.get((client, request))
+        return own or next((e for e in self._newest() if request in (0, e.key.request)), None)
 
     def summary(self) -> dict[str, int]:
         """How many of the latest ended how."""
@@ -88,4 +90,4 @@ class Remembered:
 
     def _newest(self) -> Iterator[Entry]:
         entries = (self._entries[number] for number in reversed(self._entries))
-        return (entry for entry in entries if entry.key.request)
+        return (entry for entry in entries if entry.key.request or entry.key.kind == "refused")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from completiond.protocol import messages as m
+from completiond.reasons import REFUSED
 from completiond.record.rows import RETAINED_S, Key
 from completiond.record.stages import LONGEST_WAY_NS, SLACK_NS, Clocks, absurd, believed
 from completiond.record.wall import now_ms
@@ -119,7 +120,7 @@ class Told:
             model=model,
             path=span.path,
             trigger=span.trigger,
-            kind="typed" if span.kind == "typed" else "none",
+            kind=_own_kind(span),
             reason="ok" if span.kind == "typed" else span.reason[:LONGEST_WORD] or "none",
             position=max(0, span.position),
             answer=answer.number if answer is not None else None,
@@ -132,6 +133,12 @@ class Told:
         while len(self._clients) > CLIENTS:
             self._clients.popitem(last=False)
         return state
+
+
+def _own_kind(span: m.Span) -> str:
+    if span.kind == "typed":
+        return "typed"
+    return "refused" if span.reason in REFUSED else "none"
 
 
 def _alone(span: m.Span, at: dict[str, int]) -> dict[str, Any]:

@@ -41,6 +41,11 @@ class EditorDaemon:
         }
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        """Of the daemon that was started here; 0: there is none."""
+        return self._process.pid if self._process is not None else 0
+
     async def start(self) -> None:
         """Start it and wait until it can be asked. Raises EngineDied."""
         with (self.folder / "daemon.log").open("ab") as log:
@@ -87,6 +92,11 @@ class EditorDaemon:
             found = await client.status(10)
         work = {"clients": found.clients, "running": found.running, "waiting": found.waiting}
         return found.engine | work
+
+    async def why(self) -> dict[str, Any]:
+        """The facts of the newest request."""
+        async with Client(self.endpoint) as client:
+            return (await client.why(0, 10)).facts
 
     async def idle(self) -> dict[str, Any]:
         """The counters once nothing runs any more."""

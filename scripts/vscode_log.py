@@ -41,16 +41,37 @@ class Entry:
         return json.loads(text) if text.strip() else None
 
 
+class Log:
+    """The records of files that grow, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self._found: list[Entry] = []
+        self._read: dict[Path, int] = {}
+        self._last: dict[Path, Entry] = {}
+
+    def entries(self, files: Iterable[Path]) -> list[Entry]:
+        """All so far: those that are new come last, whatever file they are of."""
+        for file in files:
+            with file.open("rb") as source:
+                source.seek(self._read.get(file, 0))
+                text = source.read()
+            whole = text[: text.rfind(b"\n") + 1]
+            self._read[file] = self._read.get(file, 0) + len(whole)
+            for line in whole.decode().split("\n")[:-1]:
+                self._take(file, line)
+        return list(self._found)
+
+    def _take(self, file: Path, line: str) -> None:
+        head = _HEAD.match(line)
+        if head:
+            self._last[file] = Entry(*head.groups())
+            self._found.append(self._last[file])
+        elif file in self._last:
+            self._last[file].body += line + "\n"
+
+
 def entries(files: Iterable[Path]) -> list[Entry]:
-    found: list[Entry] = []
-    for file in files:
-        for line in file.read_text(encoding="utf-8").split("\n"):
-            head = _HEAD.match(line)
-            if head:
-                found.append(Entry(*head.groups()))
-            elif found:
-                found[-1].body += line + "\n"
-    return found
+    return Log().entries(files)
 
 
 def messages(log: list[Entry], direction: str, kind: str, method: str) -> list[Entry]:

@@ -34,7 +34,9 @@ QUIET = {
 }
 """What would otherwise ask, fetch, draw beside the text, or add to settings that are typed in."""
 
-MACHINE = {"completiond.command", "completiond.endpoint", "completiond.startDaemon"}
+OURS = "completiond."
+"""Settings that are put into the machine's file: some belong there, and all that are changed in it
+while the editor runs are seen."""
 
 
 def editors() -> Path:
@@ -87,7 +89,7 @@ class VsCodeServer:
         """The settings files, and what belongs into them: some settings are the machine's."""
         groups: dict[str, dict[str, Any]] = {"User": {}, "Machine": {}}
         for name, value in self.settings.items():
-            groups["Machine" if name in MACHINE else "User"][name] = value
+            groups["Machine" if name.startswith(OURS) else "User"][name] = value
         return {
             self._data / group / "settings.json": json.dumps(values)
             for group, values in groups.items()
@@ -114,13 +116,17 @@ class VsCodeServer:
             self._process.wait(30)
             self._process = None
 
-    def url(self, file: str = "", *, workspace: bool = True) -> str:
-        """Where a browser finds the window, with a file of the workspace open in it."""
+    def url(self, file: str = "", *, workspace: bool = True, of: Path | None = None) -> str:
+        """Where a browser finds the window, with a file of the workspace open in it.
+
+        `of` is a file that names the folders of a workspace.
+        """
         payload = [["logLevel", f"{EXTENSION}:trace"]]
         if file:
             where = f"vscode-remote://127.0.0.1:{self._port}{self.workspace / file}"
             payload.append(["openFile", where])
         folder = f"folder={self.workspace}" if workspace else "ew=true"
+        folder = f"workspace={of}" if of is not None else folder
         return f"http://127.0.0.1:{self._port}/?{folder}&payload={quote(json.dumps(payload))}"
 
     def logs(self, name: str) -> list[Path]:

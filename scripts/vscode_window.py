@@ -14,9 +14,11 @@ from typing import Any
 from playwright.async_api import Browser, Error, Locator, Page, async_playwright
 
 FRAMES = Path(__file__).with_name("vscode_frames.js")
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 POLL_S = 0.02
 KEYS = {"\n": "Enter", "\b": "Backspace", "\t": "Tab"}
+ITEM = ".statusbar-item[id='completiond.completiond.completiond']"
+ROW = ".quick-input-list .monaco-list-row"
 EDITOR = ".editor-group-container.active .monaco-editor"
 
 
@@ -73,17 +75,25 @@ class Window:
         window = cls(
             await browser.new_page(**({"viewport": {"width": 1200, "height": 760}} | page))
         )
+        window.page.set_default_timeout(PATIENCE_S * 1000)
         await window.page.add_init_script(path=str(FRAMES))
         await until(lambda: _reached(window.page, url), "the server answers")
-        await window.page.wait_for_selector(".monaco-workbench .part.statusbar", timeout=60_000)
+        await window.page.wait_for_selector(".monaco-workbench .part.statusbar")
         return window
 
     # -- what is drawn --------------------------------------------------------------------------
 
     async def status(self) -> str:
         """What the status bar says to somebody who cannot see it."""
-        item = self.page.locator(".statusbar-item[id='completiond.completiond.completiond']")
+        item = self.page.locator(ITEM)
         return (await item.get_attribute("aria-label") or "") if await item.count() else ""
+
+    async def tooltip(self) -> str:
+        """What the status bar's item says to whom the mouse is over it."""
+        await self.page.mouse.move(5, 5)
+        await self.page.locator(ITEM).hover()
+        found = self.page.locator(".workbench-hover-container .monaco-hover-content").first
+        return (await found.inner_text()).replace("\xa0", " ")
 
     async def wait_for_status(self, word: str) -> str:
         async def said() -> str:
@@ -93,9 +103,16 @@ class Window:
         return str(await until(said, f"the status bar says {word}"))
 
     async def frames(self, since: float = 0.0) -> list[Frame]:
-        raw = await self.page.evaluate("completiondLog.frames")
-        found = [Frame(**{**frame, "more": tuple(frame["more"])}) for frame in raw]
-        return [frame for frame in found if frame.at >= since]
+        raw = await self.page.evaluate(
+            "since => completiondLog.frames.filter(frame => frame.at >= since)", since
+        )
+        return [_frame(each) for each in raw]
+
+    async def last_frame(self) -> Frame | None:
+        """What is drawn now."""
+        await self.now()
+        raw = await self.page.evaluate("completiondLog.frames.at(-1) ?? null")
+        return _frame(raw) if raw else None
 
     async def keys(self, since: float = 0.0) -> list[tuple[float, str]]:
         raw = await self.page.evaluate("completiondLog.keys")
@@ -108,9 +125,8 @@ class Window:
 
     async def shown(self) -> str:
         """The suggestion that is drawn now."""
-        await self.now()
-        frames = await self.frames()
-        return frames[-1].suggestion if frames else ""
+        frame = await self.last_frame()
+        return frame.suggestion if frame else ""
 
     async def wait_for_ghost(self, text: str | None = None) -> str:
         """Until a suggestion is drawn and stays as it is: this one, if it is named."""
@@ -126,9 +142,8 @@ class Window:
         """Until this stands on the cursor's line; how wide its blanks are drawn is left open."""
 
         async def there() -> bool:
-            await self.now()
-            frames = await self.frames()
-            return bool(frames) and frames[-1].line.split() == text.split()
+            frame = await self.last_frame()
+            return frame is not None and frame.line.split() == text.split()
 
         await until(there, f"the line {text!r}")
 
@@ -164,7 +179,7 @@ class Window:
         await self.press("Control+P")
         await self.page.wait_for_selector(".quick-input-widget:visible")
         await self.page.keyboard.insert_text(str(path))
-        row = self.page.locator(".quick-input-list .monaco-list-row", has_text=path.name).first
+        row = self.page.locator(ROW, has_text=path.name).first
         await row.wait_for()
         await self.press("Enter")
         await self.focus(path.name)
@@ -185,6 +200,21 @@ class Window:
         label = self.page.locator(".quick-input-list .monaco-highlighted-label", has_text=exact)
         await label.first.click()
 
+    async def menu(self) -> None:
+        """By a click on the status bar."""
+        await self.page.locator(f"{ITEM} a").click()
+        await self.page.wait_for_selector(".quick-input-widget:visible")
+
+    async def choices(self) -> list[str]:
+        """What the list that is open offers."""
+        await self.page.locator(ROW).first.wait_for()
+        return [text.strip() for text in await self.page.locator(ROW).all_inner_texts()]
+
+    async def choose(self, entry: str) -> None:
+        """From the status bar's menu."""
+        await self.menu()
+        await self.page.locator(ROW, has_text=entry).click()
+
     async def rewrite(self, path: Path, text: str) -> None:
         """Another text for a file; its tab is closed again."""
         await self.open(path)
@@ -196,6 +226,10 @@ class Window:
     async def save(self) -> None:
         await self.press("Control+S")
         await self.page.locator(".tab.active.dirty").wait_for(state="detached")
+
+
+def _frame(raw: dict[str, Any]) -> Frame:
+    return Frame(**{**raw, "more": tuple(raw["more"])})
 
 
 async def _reached(page: Page, url: str) -> bool:

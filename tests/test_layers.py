@@ -35,7 +35,7 @@ FORBIDDEN = {
 }
 BRIDGE = set(
     "errors version config core brackets redaction armour assigned moments protocol transport "
-    "reuse postprocess client connection endpoint keys reasons".split()
+    "reuse postprocess client connection endpoint keys reasons record".split()
 )
 """Parts of completiond that the bridge may import; client and those behind it came with it."""
 HEAVY = {"torch", "numpy", "transformers", "safetensors", "tokenizers", "gguf"}

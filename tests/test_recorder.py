@@ -34,9 +34,9 @@ def empty(ident: int, why: str = "blank") -> m.Completion:
 def test_the_newest_of_an_id_is_found_and_only_so_many_are_kept() -> None:
     keys = told(*(empty(n, why) for n, why in enumerate("abcdef", 1)))
     assert len(keys) == 4
-    found = [keys.find(request) for request in (0, 4)]
+    found = [keys.find(b"c", request) for request in (0, 4)]
     assert [entry.key.why for entry in found if entry is not None] == ["f", "d"]
-    assert (keys.find(2), keys.of(b"c", 2)) == (None, None)
+    assert (keys.find(b"c", 2), keys.of(b"c", 2)) == (None, None)
     assert keys.summary() == {"c": 1, "d": 1, "e": 1, "f": 1}
 
 

@@ -1,12 +1,15 @@
 """Laws of what clients tell: their times are joined, absurd ones refused, floods bounded."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from completiond import told as told_module
 from completiond.protocol import messages as m
+from completiond.reasons import sentences
+from completiond.record.facts import facts_of
 from completiond.record.rows import Key
 from completiond.recorder import Editors, Recorder
 from completiond.remembered import Entry, Remembered
@@ -142,7 +145,25 @@ def test_a_key_that_the_client_answered_itself_is_there_too() -> None:
     key = world.keys._entries[numbers[-1]].key
     assert (key.kind, key.request, key.answer, key.shown) == ("typed", 0, numbers[0], 8)
     assert (key.stages, key.total_us, key.drawn_us) == ({"before": 1000}, 1000, 4000)
-    assert world.keys.find(0) is world.entry, "why is about requests of the daemon"
+    assert world.keys.find(b"", 0) is world.entry, "why is about requests of the daemon"
+
+
+def test_a_key_that_the_client_refused_is_the_last_one_with_its_reason() -> None:
+    world = World()
+    world.span(0, "none", reason="secret_file", path="keys/.env", language="dotenv", at={})
+    entry = world.keys.find(b"another", 0)
+    assert entry is not None and (entry.key.kind, entry.key.reason) == ("refused", "secret_file")
+    assert world.keys.summary() == {"ok": 1, "secret_file": 1}
+    text = "\n".join(sentences(m.Why(0, facts_of(entry.key, (), entry.key.at_ms))))
+    assert "A key that asked nobody" in text and "keys/.env (dotenv)" in text
+    assert "keeps secrets by its name" in text
+
+
+def test_of_one_number_a_client_finds_its_own_key() -> None:
+    world = World()
+    other = world.keys.add(b"other", replace(world.key, path="b.py"))
+    assert world.keys.find(CLIENT, 7) is world.entry
+    assert world.keys.find(b"nobody", 7) is other
 
 
 def test_what_was_computed_in_a_pause_is_no_key() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,8 @@ from completiond.config import Config
 from completiond.errors import NoDaemon, RequestError
 from completiond.protocol import messages as m
 from completiond.reasons import sentences
-from completiond.record import place, queries
-from completiond.record.facts import facts_of, in_words
-from completiond.record.queries import reading
-from completiond.record.wall import now_ms
+from completiond.record.facts import in_words
+from completiond.record.recall import recalled
 
 ANSWER_S = 5.0
 MOST_DIGITS = 19
@@ -62,22 +60,10 @@ def _find(config: Config, request: int) -> m.Why:
     except NoDaemon as exc:
         trouble = exc
     if not found.facts:
-        found = replace(found, facts=_recorded(request))
+        found = replace(found, facts=recalled(request))
     if trouble is not None and not found.facts:
         raise trouble
     return found
-
-
-def _recorded(request: int) -> dict[str, Any]:
-    """What the record says of it; {} if it is not there."""
-    store = place.newest(place.directory())
-    if store is None:
-        return {}
-    with reading(store) as db:
-        key = queries.of_request(db, request)
-        if key is None:
-            return {}
-        return facts_of(key, queries.drafts(db, key.key), now_ms())
 
 
 async def _ask(config: Config, request: int) -> m.Why:

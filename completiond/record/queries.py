@@ -90,8 +90,9 @@ def one(db: sqlite3.Connection, key: int) -> Key | None:
 
 
 def of_request(db: sqlite3.Connection, request: int) -> Key | None:
-    """The newest key that a client gave this id; 0: the newest that asked the daemon."""
-    which = "k.request = ? AND k.request > 0" if request else "k.request > ?"
+    """The newest key that a client gave this id; 0: of all, if it asked or was refused."""
+    refused = "k.kind = (SELECT id FROM words WHERE word = 'refused')"
+    which = "k.request = ? AND k.request > 0" if request else f"(k.request > ? OR {refused})"
     ask = f"{SELECT_KEY} WHERE {which} ORDER BY k.key DESC LIMIT 1"
     row = db.execute(ask, (request,)).fetchone()
     return _key(row) if row else None

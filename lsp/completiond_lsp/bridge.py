@@ -15,6 +15,7 @@ from completiond.client import complete_message
 from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, EngineError, NoDaemon, Overloaded
 from completiond.protocol.messages import Chunk, Complete, Completion, Feedback, Spans, Why
+from completiond.reasons import plainly
 from completiond.redaction import is_secret_file, redacted_snapshot
 from completiond_lsp.buffers import Ask, Buffer, Item, edit_of, follow, items_left
 from completiond_lsp.context import Context
@@ -26,6 +27,7 @@ from completiond_lsp.ledger import Ledger
 from completiond_lsp.options import Options
 from completiond_lsp.params import Change, InlineRequest, Opened
 from completiond_lsp.paths import relative_path, uri_path
+from completiond_lsp.refusals import Refused, refusal
 from completiond_lsp.standing import Standing
 from completiond_lsp.typed import Typed
 
@@ -52,6 +54,8 @@ class Bridge:
     standing: Standing = field(default_factory=lambda: Standing(lambda _: None))
     ledger: Ledger = field(init=False)
     journal: Journal = field(init=False)
+    refused: Refused | None = None
+    """The last key, if nobody was asked about it."""
     _buffers: dict[str, Buffer] = field(default_factory=dict)
     _context: Context = field(init=False)
     _warming: set[asyncio.Task[None]] = field(default_factory=set)
@@ -164,17 +168,17 @@ class Bridge:
 
     async def _complete(self, request: InlineRequest, key: Key) -> list[Item]:
         buffer = self._buffers.get(request.uri)
-        if buffer is None:
-            return []
-        if buffer.newest is not None:
+        if buffer is not None and buffer.newest is not None:
             buffer.newest.cancel("superseded")
-        document = buffer.document
-        if request.version not in (None, document.version):
-            return []
+        document = buffer.document if buffer else Document(request.uri, "", encoding=self.encoding)
         cursor = document.offset_at(request.position)
-        if not self.options.wants(document.language) or is_secret_file(uri_path(request.uri)):
-            return []
         key.of(document, cursor, relative_path(document.uri, self.folders))
+        key.reason = refusal(request, document if buffer else None, self.options)
+        if key.reason or buffer is None:
+            self.refused = Refused(key.reason, key.path, document.language, cursor)
+            self.standing.refused(0, plainly(key.reason))
+            return []
+        self.refused = None
         if not request.invoked and buffer.shown is not None:
             if items := items_left(document, buffer.shown, cursor):
                 key.answer = buffer.shown
@@ -304,7 +308,7 @@ class Bridge:
         return Place(uri, document.version, document.line_end)
 
     async def why(self, request: int) -> Why:
-        """What became of a request, 0 of the latest. Raises NoDaemon."""
+        """What the daemon remembers of a request, 0 of the latest. Raises NoDaemon."""
         client = await self.link.connected()
         return await client.why(request, WHY_S)
 

@@ -9,10 +9,9 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
-from completiond.errors import CompletiondError, ProtocolError
-from completiond.reasons import sentences
 from completiond_lsp import items
 from completiond_lsp import params as read
+from completiond_lsp import why as told
 from completiond_lsp.editor import Server
 
 COMPLETE_HERE = "completiond.completeHere"
@@ -68,28 +67,16 @@ def restart(ls: Server, *_: Any) -> None:
 
 async def why(ls: Server, *given: Any) -> dict[str, str]:
     """`[id | "last"]`: what `completiond why` prints, as `{text}`."""
-    request = given[0] if given else "last"
-    number = 0 if request == "last" else request
-    if type(number) is not int:
+    request: Any = given[0] if given else "last"
+    if request != "last" and (type(request) is not int or not 0 <= request < 1 << 63):
         raise JsonRpcInvalidParams('The argument must be the number of a request, or "last".')
-    try:
-        found = await ls.bridge.why(number)
-    except ProtocolError as exc:
-        raise JsonRpcInvalidParams(str(exc)) from exc
-    except CompletiondError as exc:
-        return {"text": str(exc)}
-    unknown = "The daemon does not remember this request; it keeps the latest few only."
-    return {"text": "\n".join(sentences(found)) if found.facts else unknown}
+    return {"text": "\n".join(await told.why(ls.bridge, request))}
 
 
-def dashboard(ls: Server, *_: Any) -> dict[str, str]:
-    """`[]`: `{url}` or `{message}`."""
-    url = ls.bridge.standing.now().get("dashboard")
-    return (
-        {"url": url}
-        if url
-        else {"message": "Run `completiond dashboard`; it prints the link of the page."}
-    )
+async def dashboard(ls: Server, *_: Any) -> dict[str, str]:
+    """`[]`: the page's `{url}`, once it is served, or `{message}`: why there is none."""
+    url, message = await ls.dashboard.link(ls.bridge.link.target.endpoint)
+    return {"url": url} if url else {"message": message}
 
 
 async def pull_model(ls: Server, *given: Any) -> dict[str, str]:

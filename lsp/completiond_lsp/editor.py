@@ -16,6 +16,7 @@ from pygls.lsp.server import LanguageServer
 from completiond.version import __version__
 from completiond_lsp.bridge import Bridge
 from completiond_lsp.daemon_link import DaemonLink, Target
+from completiond_lsp.dashboard_process import DashboardProcess
 from completiond_lsp.options import SECTION, Options, parse
 from completiond_lsp.progress import Progress
 from completiond_lsp.pulling import Puller
@@ -47,6 +48,7 @@ class Server(LanguageServer):
         link = DaemonLink(target, self._tell, standing.way)
         self.bridge = Bridge(link, warn=self._log, standing=standing)
         self.puller = Puller(standing.pulling)
+        self.dashboard = DashboardProcess(standing.dashboard)
 
     def configure(self, settings: Any) -> None:
         """Take settings over the initial ones; what is wrong with them is logged, once each."""

@@ -16,7 +16,7 @@ CANDIDATES = 3
 
 
 class InlineRequest(NamedTuple):
-    """`textDocument/inlineCompletion`; `version` is an addition of some clients.
+    """`textDocument/inlineCompletion`; `version` and `cursors` are additions of some clients.
 
     `candidates` are wanted by a person; 0: nobody has asked, somebody types.
     """
@@ -25,6 +25,7 @@ class InlineRequest(NamedTuple):
     version: int | None
     position: Position
     candidates: int = 0
+    cursors: int = 1
 
     @property
     def invoked(self) -> bool:
@@ -58,11 +59,13 @@ def inline_request(params: Any) -> InlineRequest:
     version = document.get("version")
     context = params.get("context")
     kind = context.get("triggerKind", AUTOMATIC) if isinstance(context, Mapping) else AUTOMATIC
+    cursors = params.get("cursors")
     return InlineRequest(
         uri=_text(document.get("uri"), "textDocument.uri"),
         version=version if type(version) is int else None,
         position=_position(params.get("position"), "position"),
         candidates=CANDIDATES if kind in (0, 1) else 0,
+        cursors=cursors if type(cursors) is int else 1,
     )
 
 

@@ -47,7 +47,7 @@ class Puller:
             async for line in process.stdout:
                 said = self._line(line.decode("utf-8", "replace").strip()) or said
             wrong = (await errors).decode("utf-8", "replace").strip()
-            return _sentence(wrong if await process.wait() else said)
+            return one_sentence(wrong if await process.wait() else said)
         finally:
             errors.cancel()
             if process.returncode is None:
@@ -62,7 +62,7 @@ class Puller:
         return ""
 
 
-def _sentence(said: str) -> str:
+def one_sentence(said: str) -> str:
     """On one line, as it was before a terminal's width broke it; of a crash its last line."""
     lines = said.splitlines()
     whole = lines[-1:] if "Traceback" in said else lines

@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 
 import attrs
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams, JsonRpcInvalidRequest
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcServerNotInitialized,
+)
 from pygls.protocol import LanguageServerProtocol
 
 log = logging.getLogger(__name__)
@@ -23,6 +28,11 @@ OUR_SYNC = (
     types.TEXT_DOCUMENT_DID_CLOSE,
 )
 """Messages that pygls would put into its own documents."""
+
+UNINITIALIZED = (
+    "The editor's `initialize` has not been accepted; what it sends before that is ignored. "
+    "Its parameters must be those of the Language Server Protocol."
+)
 
 
 @attrs.define
@@ -54,6 +64,7 @@ class Protocol(LanguageServerProtocol):
         self._typed = {types.CANCEL_REQUEST, *self.fm.builtin_features}
         told = {method for method in self._typed if types.METHOD_TO_TYPES[method][1] is None}
         self._told = told - {types.EXIT}  # better an end without reply than none
+        self._was_early = False
 
     def structure_message(self, data: dict[str, Any]) -> Any:
         """The message of a JSON object; None if it is unreadable and has been replied to.
@@ -83,6 +94,8 @@ class Protocol(LanguageServerProtocol):
         else:
             ident, version = getattr(message, "id", None), getattr(message, "jsonrpc", None)
             is_request = hasattr(message, "method")
+        if is_request and self._workspace is None and self._is_early(message, ident):
+            return
         wrong = "" if version == self.VERSION else "Not JSON-RPC 2.0."
         if ident is not None and is_request:
             wrong = self._untimely(getattr(message, "method", "")) or wrong
@@ -90,6 +103,18 @@ class Protocol(LanguageServerProtocol):
             super().handle_message(message)
         elif ident is not None and is_request:
             self._refuse(ident, JsonRpcInvalidRequest(wrong))
+
+    def _is_early(self, message: Any, ident: int | str | None) -> bool:
+        """Before an `initialize` that was accepted there is nothing to answer with."""
+        method = getattr(message, "method", "")
+        if method in (types.INITIALIZE, types.EXIT) or isinstance(message, dict):
+            return False
+        if ident is not None:
+            self._refuse(ident, JsonRpcServerNotInitialized(UNINITIALIZED))
+        elif not self._was_early:
+            self._was_early = True
+            log.warning(UNINITIALIZED)
+        return True
 
     def _untimely(self, method: str) -> str:
         """Why a request cannot be answered, whatever it says; empty if it can be."""

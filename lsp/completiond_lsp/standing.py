@@ -30,6 +30,7 @@ class Standing:
         self._enabled = True
         self._way = Way("starting")
         self._last: Last = {}
+        self._dashboard = ""
         self._pull: tuple[str, int | None] | None = None
         self._sent: dict[str, Any] = {}
         self._due: asyncio.TimerHandle | None = None
@@ -47,6 +48,7 @@ class Standing:
             found |= {} if percent is None else {"progress": percent}
         if not self._enabled:
             found |= {"state": "off", "message": "Suggestions are switched off (`enabled`)."}
+        found |= {"dashboard": self._dashboard} if self._dashboard else {}
         return found | ({"last": self._last} if self._last else {})
 
     def enabled(self, enabled: bool) -> None:
@@ -63,6 +65,11 @@ class Standing:
         self._pull = (what, percent) if what else None
         self._changed()
 
+    def dashboard(self, link: str) -> None:
+        """Where the record can be seen; empty: nowhere."""
+        self._dashboard = link
+        self._changed()
+
     def typed(self, ident: int) -> None:
         """A key was answered by the bridge alone: what was shown goes on."""
         self._note({"id": ident, "source": "typed"})
@@ -73,7 +80,7 @@ class Standing:
         source = "model" if answer.tokens.get("passes") else "reuse"
         self._note(
             {"id": answer.id, "latencyMs": round(ms, 1), "source": source}
-            | ({} if shown else {"reason": plainly(answer.reason, answer.why)})
+            | ({} if shown else {"reason": _nothing(answer)})
         )
 
     def refused(self, ident: int, sentence: str) -> None:
@@ -101,6 +108,11 @@ class Standing:
             self._sent = found
             self._free = asyncio.get_running_loop().time() + PAUSE_S
             self._publish(found)
+
+
+def _nothing(answer: Completion) -> str:
+    """Why an answer shows nothing. One that says something came for a text that is gone."""
+    return plainly("outdated") if answer.candidates else plainly(answer.reason, answer.why)
 
 
 def _sentence(way: Way) -> str:

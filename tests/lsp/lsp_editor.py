@@ -10,9 +10,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 URI = "file:///work/space/a.py"
 CANCELLED = -32800
+INVALID_PARAMS = -32602
 
 
 class Editor:
@@ -47,7 +48,7 @@ class Editor:
         self._env = env or {}
         self._ids = iter(range(1, 1 << 30))
         self._news = asyncio.Event()
-        self._initialize = {
+        self.asks = {
             "processId": process_id,
             "rootUri": None,
             "workspaceFolders": [{"uri": "file:///work/space", "name": "space"}],
@@ -74,7 +75,7 @@ class Editor:
             asyncio.create_task(self._read()),
             asyncio.create_task(self._read_errors()),
         ]
-        answer = await self.request("initialize", self._initialize)
+        answer = await self.request("initialize", self.asks)
         self.initialize_s = time.monotonic() - started
         self.capabilities = answer["result"]["capabilities"]
         self.notify("initialized", {})
@@ -199,3 +200,16 @@ def inline(line: int, character: int, kind: int = 2, *, uri: str = URI) -> dict[
 
 def texts(reply: dict[str, Any]) -> list[str]:
     return [item["insertText"] for item in reply["result"]]
+
+
+async def answered(editor: Editor, line: int, character: int) -> list[str]:
+    """Ask as a typing person does, until there is something."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            reply = await editor.reply(editor.complete(line, character))
+            if reply["result"]:
+                return texts(reply)
+
+
+def shown(editor: Editor, method: str) -> list[str]:
+    return [note["params"]["message"] for note in editor.notes if note["method"] == method]

@@ -40,7 +40,7 @@ async def bridging(
     path.chmod(0o700)
     with FakeDaemon(endpoint, answer) as daemon:
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while link.client is None:
                     with suppress(NoDaemon):  # which a busy machine may have for a moment
                         await link.connected()
@@ -62,7 +62,7 @@ def insert(bridge: Bridge, version: int, line: int, character: int, text: str) -
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not true():
             await asyncio.sleep(0.002)
 
@@ -78,7 +78,7 @@ async def asking(
 
 
 async def cancelled(task: "asyncio.Task[list[Item]]") -> bool:
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=30)
     return task.cancelled()
 
 

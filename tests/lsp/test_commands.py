@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from fake_daemon import HOLD, FakeDaemon
-from lsp_editor import URI, Editor, inline, span, texts
+from lsp_editor import URI, WAIT_S, Editor, inline, span, texts
+from rows_made import DAEMON, full
 
 from completiond.protocol import messages as m
+from completiond.record.store import Store
 from completiond_lsp.pulling import Puller
 
 pytestmark = pytest.mark.slow  # real processes
@@ -117,7 +119,7 @@ async def test_the_status_follows_the_endpoint_though_nobody_types(
             settings = {"completiond": {"endpoint": value}}
             editor.notify("workspace/didChangeConfiguration", {"settings": settings})
             found = (await editor.request("completiond/status"))["result"]
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WAIT_S):
                 while found["state"] != state:
                     assert found["state"] == "starting", "the last daemon says nothing of it"
                     found = (await editor.request("completiond/status"))["result"]
@@ -157,20 +159,62 @@ async def test_what_copilots_clients_tell_is_understood(daemon: FakeDaemon) -> N
         assert editor.notes == []
 
 
-async def test_why_restart_and_dashboard_answer(daemon: FakeDaemon) -> None:
+FACTS = {"request": 2, "trigger": "automatic", "ago_s": 1.0, "path": "a.py", "language": ""}
+FACTS |= {"position": 4, "why": "blank", "reason": "empty", "total_ms": 3.0, "kind": "reuse"}
+
+
+async def test_why_tells_what_the_command_line_does(daemon: FakeDaemon) -> None:
     async with Editor(endpoint=daemon.endpoint) as editor:
+        nothing = await run(editor, "completiond.why")
+        assert "Nothing has been asked yet" in nothing["result"]["text"]
         editor.open("x = ")
         await editor.reply(editor.complete(0, 4))
         unknown = await run(editor, "completiond.why", "last")
-        assert "does not remember" in unknown["result"]["text"]
-        daemon.facts = {"request": 2, "trigger": "automatic", "ago_s": 1.0, "path": "a.py"}
-        daemon.facts |= {"language": "", "position": 4, "why": "blank", "reason": "empty"}
-        daemon.facts |= {"total_ms": 3.0}
-        found = await run(editor, "completiond.why", 2)
-        assert "nothing but white space" in found["result"]["text"]
-        for wrong in ({}, 1 << 70, None):
+        ident = daemon.completes[0].id
+        assert f"Nobody remembers request {ident}" in unknown["result"]["text"]
+        assert [asked.request for asked in daemon.of(m.AskWhy)] == [0, ident]
+        daemon.facts = FACTS
+        text = (await run(editor, "completiond.why", 2))["result"]["text"]
+        assert "nothing but white space" in text and "from an earlier answer" in text
+        for wrong in ({}, 1 << 70, -1, None):
             assert (await run(editor, "completiond.why", wrong))["error"]["code"] == -32602
-        assert "message" in (await run(editor, "completiond.dashboard"))["result"]
+
+
+async def test_why_is_answered_from_the_record_when_the_daemon_has_forgotten(
+    daemon: FakeDaemon, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "record-1.db", DAEMON)
+    store.write({1: full(request=41, path="far/a.py", outcome="accepted", taken=20)})
+    store.close()
+    for endpoint in (daemon.endpoint, f"{daemon.endpoint}-of-nobody"):
+        env = {"COMPLETIOND_STATE": str(tmp_path)}
+        async with Editor(endpoint=endpoint, env=env) as editor:
+            text = (await run(editor, "completiond.why", 41))["result"]["text"]
+            assert "far/a.py" in text and "It was accepted: 20 characters" in text
+    (tmp_path / "record-1.db").write_bytes(b"rubbish" * 2000)
+    async with Editor(endpoint=daemon.endpoint, env=env) as editor:
+        assert "cannot be read" in (await run(editor, "completiond.why", 41))["result"]["text"]
+
+
+async def test_why_knows_what_this_server_refused_and_that_there_is_no_daemon(
+    daemon: FakeDaemon,
+) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("A=1\n", uri="file:///work/space/.env", language="dotenv")
+        await editor.reply(editor.complete(1, 0, uri="file:///work/space/.env"))
+        text = (await run(editor, "completiond.why"))["result"]["text"]
+        assert ".env (dotenv), character 4." in text and "keeps secrets by its name" in text
+    async with Editor(endpoint=f"{daemon.endpoint}-of-nobody") as editor:
+        editor.open("x = ")
+        await editor.reply(editor.complete(0, 4))
+        text = (await run(editor, "completiond.why"))["result"]["text"]
+        assert "No completion daemon runs" in text or "No daemon answers" in text
+
+
+async def test_a_restart_greets_the_daemon_anew(daemon: FakeDaemon) -> None:
+    async with Editor(endpoint=daemon.endpoint) as editor:
+        editor.open("x = ")
+        await editor.reply(editor.complete(0, 4))
         greeted = len(daemon.of(m.Hello))
         assert (await run(editor, "completiond.restart"))["result"] is None
         await editor.until(lambda: len(daemon.of(m.Hello)) > greeted)

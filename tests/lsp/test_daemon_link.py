@@ -37,7 +37,7 @@ async def linking(target: Target, tell: Callable[[str], None]) -> AsyncIterator[
 
 async def connected(link: DaemonLink) -> None:
     """As requests do: each one waits a moment only."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await link.connected()
@@ -71,7 +71,7 @@ async def test_a_lost_daemon_is_told_once_ends_its_requests_and_the_next_is_foun
         with FakeDaemon(endpoint, lambda _: HOLD) as daemon:
             client = await link.connected()
             asked = asyncio.create_task(link.complete(client, m.Complete(1, "d", 1, "", ""), 30.0))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not daemon.completes:
                     await asyncio.sleep(0.002)
         async with asyncio.timeout(2):
@@ -93,10 +93,10 @@ async def test_a_daemon_that_comes_back_is_found_though_nobody_asks(endpoint: st
     link.want()
     for _ in range(2):
         with FakeDaemon(endpoint, lambda _: HOLD):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while link.way.state != "ready":
                     await asyncio.sleep(0.01)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while link.way.state != "unreachable":
                 await asyncio.sleep(0.01)
     link.close()
@@ -141,7 +141,7 @@ async def test_a_failed_start_is_told_once_with_its_reason_and_not_repeated_at_o
 ) -> None:
     told: list[str] = []
     async with linking(Target(endpoint, command=command), told.append) as link:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not told:
                 with pytest.raises(NoDaemon):
                     await link.connected()
@@ -165,7 +165,7 @@ async def test_another_target_is_another_connection(endpoint: str) -> None:
             asked = asyncio.create_task(link.complete(first, m.Complete(1, "d", 1, "", ""), 30.0))
             await asyncio.sleep(0)
             link.aim(Target(endpoint + "2", start=False))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 with pytest.raises(NoDaemon):
                     await asked
             first.cancel(1)

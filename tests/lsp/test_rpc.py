@@ -1,20 +1,15 @@
 """Laws of JSON-RPC on a real language server: a reply to each request, no noise for a mistake."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from lsp_editor import Editor
+from lsp_editor import INVALID_PARAMS, Editor
 
+UNINITIALIZED = -32002
 INVALID_REQUEST = -32600
 OPTIONS = {"fallbackCompletion": True, "startDaemon": False}
 
 pytestmark = pytest.mark.slow  # real processes
-
-
-@pytest.fixture
-def endpoint(tmp_path: Path) -> str:
-    return f"ipc://{tmp_path}/d.sock"
 
 
 async def test_a_bad_notification_is_no_incident(endpoint: str) -> None:
@@ -46,6 +41,24 @@ async def test_a_notification_that_asks_for_a_reply_is_refused(endpoint: str, me
         for params in ({}, None, 5):
             reply = await editor.request(method, params)
             assert reply["error"]["code"] == INVALID_REQUEST
+
+
+async def test_before_initialize_is_accepted_one_sentence_says_so(endpoint: str) -> None:
+    class Refused(Editor):
+        async def request(self, method: str, *params: Any) -> dict[str, Any]:
+            if method != "initialize":
+                return await super().request(method, *params)
+            reply = await super().request(method, {"processId": "x", "capabilities": 3})
+            assert reply["error"]["code"] == INVALID_PARAMS
+            return {"result": {"capabilities": {}}}
+
+    async with Refused(endpoint=endpoint) as editor:
+        editor.open("x = ")
+        for method in ("completiond/status", "textDocument/inlineCompletion", "shutdown"):
+            assert (await editor.request(method, {}))["error"]["code"] == UNINITIALIZED
+        assert "result" in await Editor.request(editor, "initialize", editor.asks)
+        assert "result" in await editor.request("completiond/status")
+    assert editor.stderr.count(b"\n") == 1 and b"initialize` has not been accepted" in editor.stderr
 
 
 async def test_a_root_that_is_no_uri_is_none(endpoint: str) -> None:

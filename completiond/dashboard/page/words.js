@@ -61,6 +61,12 @@ export const REASONS = {
   sentinel: 'a control token',
   loading: 'the model was loading',
   overloaded: 'too many requests',
+  switched_off: 'suggestions are off',
+  language_off: 'off for this language',
+  secret_file: 'a file of secrets',
+  several_cursors: 'there are several cursors',
+  not_open: 'the editor had not opened it',
+  outdated: 'the text had changed',
   none: 'nothing was asked',
 };
 

@@ -1,12 +1,14 @@
 /** The language client: which documents, what is left out of LSP, and when a dead server is back. */
 
-import { env, type LogOutputChannel } from 'vscode';
+import { env, type LogOutputChannel, window } from 'vscode';
 import {
   CloseAction,
   type CloseHandlerResult,
   ErrorAction,
   type ErrorHandler,
   type ErrorHandlerResult,
+  InlineCompletionRequest,
+  InlineCompletionTriggerKind,
   LanguageClient,
   type LanguageClientOptions,
   type Middleware,
@@ -52,6 +54,11 @@ function middleware(ghost: Ghost): Middleware {
       if (!token.isCancellationRequested && document.version === version) ghost.given(document, items);
       return items;
     },
+    sendRequest(type, param, token, next) {
+      const method = typeof type === 'string' ? type : type.method;
+      if (method !== InlineCompletionRequest.method) return next(type, param, token);
+      return next(type, { ...param, ...beside(ghost) } as typeof param, token);
+    },
     // "Complete here" is for editors without ghost text; a light bulb at every cursor is no help.
     provideCodeActions: () => [],
     workspace: {
@@ -61,6 +68,14 @@ function middleware(ghost: Ghost): Middleware {
       },
     },
   };
+}
+
+/** What a request says beside the place. */
+function beside(ghost: Ghost): object {
+  // An answer is meant for one place, and what is taken goes to every cursor.
+  const cursors = window.activeTextEditor?.selections.length ?? 1;
+  const context = { triggerKind: InlineCompletionTriggerKind.Automatic };
+  return { ...(cursors > 1 && { cursors }), ...(ghost.isAgain() && { context }) };
 }
 
 /** A server that dies comes back without a word, unless it dies again and again. */

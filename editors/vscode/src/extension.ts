@@ -27,6 +27,9 @@ export async function activate(context: ExtensionContext): Promise<void> {
       else if (event.affectsConfiguration(SECTION)) void session.settingsChanged();
       status.draw();
     }),
+    window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
+      if (selections.length > 1) void ghost.severalCursors(textEditor);
+    }),
     window.onDidChangeActiveTextEditor((editor) => {
       status.draw();
       void focused(session, editor);

@@ -17,11 +17,16 @@ import type { LanguageClient } from 'vscode-languageclient/node';
 
 import { didAcceptPart, didReject, didShow, type Item } from './protocol';
 
+const HIDE = 'editor.action.inlineSuggest.hide';
+
 type Offer = { item: Item; document: TextDocument; start: Position };
+type Missed = { document: TextDocument; version: number; at: Position };
 type Items = InlineCompletionItem[] | InlineCompletionList | null | undefined;
 
 export class Ghost {
   private offer: Offer | undefined;
+  private missed: Missed | undefined;
+  private again = false;
 
   constructor(private readonly client: () => LanguageClient | undefined) {}
 
@@ -30,11 +35,39 @@ export class Ghost {
     const [first] = Array.isArray(items) ? items : (items?.items ?? []);
     if (!first?.range || typeof first.insertText !== 'string') {
       this.offer = undefined;
+      const cursor = window.activeTextEditor?.selection.active;
+      this.missed = cursor && { document, version: document.version, at: cursor };
       return;
     }
     const item: Item = { insertText: first.insertText, ...(first.command && { command: first.command }) };
+    this.missed = undefined;
     this.offer = { item, document, start: first.range.start };
     void this.client()?.sendNotification(didShow, { item });
+  }
+
+  /** There is a daemon again: ask for what it could not be asked, if the person still waits there. */
+  async askAgain(): Promise<void> {
+    const { missed } = this;
+    const editor = window.activeTextEditor;
+    if (!missed || editor?.document !== missed.document) return;
+    if (editor.document.version !== missed.version || !editor.selection.active.isEqual(missed.at)) return;
+    this.missed = undefined;
+    this.again = true;
+    await commands.executeCommand('editor.action.inlineSuggest.trigger');
+  }
+
+  /** Whether the next request is that one, which the editor takes for one that a person makes. */
+  isAgain(): boolean {
+    const { again } = this;
+    this.again = false;
+    return again;
+  }
+
+  /** What is drawn was meant for one cursor, and would go to all. */
+  async severalCursors(editor: TextEditor): Promise<void> {
+    if (this.offer?.document !== editor.document) return;
+    this.offer = undefined;
+    await commands.executeCommand(HIDE);
   }
 
   /** Have the editor take a part of the suggestion, and say how much it took. */
@@ -50,7 +83,7 @@ export class Ghost {
   async dismiss(): Promise<void> {
     const offer = this.offer;
     this.offer = undefined;
-    await commands.executeCommand('editor.action.inlineSuggest.hide');
+    await commands.executeCommand(HIDE);
     const item = offer?.document === window.activeTextEditor?.document ? offer?.item : undefined;
     if (item) void this.client()?.sendNotification(didReject, { item });
   }

@@ -57,7 +57,7 @@ export class Session {
     const client = makeClient(this.server, this.output, this.ghost);
     this.client = client;
     client.onDidChangeState(({ newState }) => this.follow(client, newState));
-    client.onNotification(statusChanged, (status) => this.status.take(status));
+    client.onNotification(statusChanged, (status) => this.take(status));
     try {
       await client.start();
     } catch (error) {
@@ -85,11 +85,15 @@ export class Session {
 
   private async fetchStatus(client: LanguageClient): Promise<void> {
     try {
-      this.status.take(await client.sendRequest(askStatus));
+      this.take(await client.sendRequest(askStatus));
     } catch (error) {
       this.output.info(`The language server tells no status: ${textOf(error)}`);
       this.say('ready', 'The language server runs.');
     }
+  }
+
+  private take(status: Status): void {
+    if (this.status.take(status)) void this.ghost.askAgain();
   }
 
   private say(state: Status['state'], message: string): void {

@@ -34,13 +34,12 @@ export class StatusBar {
     this.item.show();
   }
 
-  get dashboard(): string | undefined {
-    return this.status.dashboard;
-  }
-
-  take(status: Status): void {
+  /** Whether suggestions can come now and could not before. */
+  take(status: Status): boolean {
+    const before = this.status.state;
     this.status = status;
     this.draw();
+    return status.state === 'ready' && before !== 'ready';
   }
 
   draw(): void {

@@ -1,9 +1,9 @@
 """A person's desk: a daemon with a script, VS Code with our extension, and one window."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from editor_daemon import EditorDaemon
 from other_files import pack
 from playwright.async_api import Browser
 from scripted_text import head
-from vscode_log import Entry, entries
+from vscode_log import Entry, Log
 from vscode_server import VsCodeServer, chromium
 from vscode_window import Window, browser, until
 
@@ -24,10 +24,11 @@ class Desk:
     server: VsCodeServer
     browser: Browser
     window: Window
+    _log: Log = field(default_factory=Log)
 
     def log(self) -> list[Entry]:
         """What the extension has written, LSP included, over all its hosts."""
-        return entries(self.server.logs("completiond.log"))
+        return self._log.entries(self.server.logs("completiond.log"))
 
     async def open(self, name: str, text: str | bytes) -> Path:
         """Write the file, open it, and wait until the bridge has it."""
@@ -73,6 +74,7 @@ async def desk(
     settings: dict[str, Any] | None = None,
     workspace: bool = True,
     starts_daemon: bool = False,
+    start: Sequence[str] = (),
     path: str = "",
     ready: str = "",
 ) -> AsyncIterator[Desk]:
@@ -80,9 +82,9 @@ async def desk(
     executable = chromium()
     assert executable is not None
     daemon = EditorDaemon(folder / "d", script, model)
-    start = ("--daemon-command", *daemon.command) if starts_daemon else ()
+    own = ("--daemon-command", *daemon.command) if starts_daemon else ()
     ours = {
-        "completiond.command": str(daemon.bridge(*start)),
+        "completiond.command": str(daemon.bridge(*(start or own))),
         "completiond.startDaemon": starts_daemon,
         "completiond.trace.server": "verbose",
         "files.readonlyInclude": {"**/locked.*": True},

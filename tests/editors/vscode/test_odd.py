@@ -1,4 +1,6 @@
-"""Odd documents and odd input: no folder, no name, remote, huge, locked, many cursors, an IME."""
+"""Odd documents and odd input: no folder, no name, remote, huge, locked, two folders, an IME."""
+
+import json
 
 import pytest
 from desk import Desk
@@ -34,6 +36,24 @@ async def test_a_window_without_a_folder_gets_suggestions(at: Desk) -> None:
     await window.page.close()
 
 
+async def test_a_file_of_any_folder_of_a_workspace_is_named_by_its_place_in_it(at: Desk) -> None:
+    space = at.server.workspace.parent
+    for name in ("one", "two"):
+        (space / name / "inner").mkdir(parents=True)
+        (space / name / "inner" / f"{name}.py").write_text(head("mean"))
+    file = space / "both.code-workspace"
+    file.write_text(json.dumps({"folders": [{"path": "one"}, {"path": "two"}]}))
+    window = await Window.at(at.browser, at.server.url(of=file))
+    await window.wait_for_status("ready")
+    for name in ("one", "two"):
+        await window.open(space / name / "inner" / f"{name}.py")
+        await at.opened(f"inner/{name}.py")
+        await window.type("def ")
+        await window.wait_for_ghost(GHOST)
+        assert (await at.daemon.why())["path"] == f"inner/{name}.py"
+    await window.page.close()
+
+
 async def test_a_file_of_a_remote_scheme_gets_suggestions(at: Desk) -> None:
     window = at.window
     await window.command("Open a Remote File")
@@ -42,6 +62,11 @@ async def test_a_file_of_a_remote_scheme_gets_suggestions(at: Desk) -> None:
     await window.press("Control+End")
     await window.type("def ")
     await window.wait_for_ghost(GHOST)
+    await window.press("Tab")
+    await window.wait_for_line(LAST)
+    await window.save()
+    await window.press("Control+Z")
+    await window.wait_for_line("def ")
 
 
 async def test_at_the_end_of_28000_lines_suggestions_come_as_elsewhere(at: Desk) -> None:
@@ -62,20 +87,6 @@ async def test_a_read_only_file_is_left_alone(at: Desk) -> None:
     assert path.read_text() == head("mean")
     asked = messages(at.log()[before:], "Sending", "request", ASK)
     assert not [entry for entry in asked if "locked.py" in entry.body]
-
-
-async def test_several_cursors_type_and_take_in_every_place(at: Desk) -> None:
-    window, before = at.window, len(at.log())
-    path = await at.open("cursors.txt", head("mean") + "\n" * 3)
-    await window.press("Control+Home", "ArrowDown")
-    for _ in range(2):
-        await window.command("Add Cursor Below")
-    await window.type("def ")
-    await window.type("mean")
-    await window.press("Escape", "Escape")
-    lines = (await at.saved(path)).decode().split("\n")
-    assert [line.startswith("def mean") for line in lines] == [False, True, True, True, False]
-    assert complaints(at.log()[before:]) == []
 
 
 async def test_an_input_method_composes_without_a_stale_ghost(at: Desk) -> None:

@@ -67,6 +67,8 @@ class Exact(NamedTuple):
     typed: str
     becomes: str
     after: str = ""
+    closed: str = ""
+    """What the editor has put in by itself."""
 
     @property
     def line(self) -> str:
@@ -89,7 +91,13 @@ EXACT = [
         "l",
         (head("lines") + _text("lines")).replace("\n", "\r\n"),
     ),
-    Exact("closed.js", head("brackets"), "show(", head("brackets") + _text("brackets")),
+    Exact(
+        "closed.js",
+        head("brackets"),
+        "show(",
+        head("brackets") + _text("brackets"),
+        closed=")",
+    ),
     Exact(
         "feed.txt",
         f"a\x0cb\n\x0c\n{head('feed')}",
@@ -119,4 +127,9 @@ async def test_the_file_is_exact_to_the_byte(at: Desk, case: Exact) -> None:
     await window.press("Tab")
     await window.wait_for_line(case.line)
     assert (await at.saved(path)).decode() == case.becomes
+    await window.press("Control+Z")
+    taken_back = case.before + case.typed + case.closed + case.after
+    assert (await at.saved(path)).decode() == taken_back, (
+        "one undo takes all of it back, and nothing else"
+    )
     assert case.becomes.count("\r") == case.before.count("\r") + (2 if "crlf" in case.file else 0)
