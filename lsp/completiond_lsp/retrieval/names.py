@@ -20,7 +20,7 @@ from completiond_lsp.retrieval.definitions import (
 from completiond_lsp.retrieval.grammars import by_tree
 from completiond_lsp.retrieval.imports import Import, imports
 from completiond_lsp.retrieval.languages import family
-from completiond_lsp.retrieval.receivers import OURSELVES, bases, receivers, typed
+from completiond_lsp.retrieval.receivers import OURSELVES, Receiver, bases, receivers, typed
 from completiond_lsp.retrieval.sources import Piece, Question, Source
 from completiond_lsp.retrieval.words import words
 
@@ -158,14 +158,15 @@ class Names:
 
 
 def _types_of(
-    before: Mapping[str, float], question: Question, imported: Sequence[Imported]
+    before: Mapping[str, Receiver], question: Question, imported: Sequence[Imported]
 ) -> dict[str, float]:
     """How much each type counts of which a name in front of a dot may be."""
     own = typed(question.text, before)
-    unknown = [name for name in before if name not in own and name not in OURSELVES]
+    named = {name for _, one in imported for name in one.names}
+    unknown = [n for n, one in before.items() if n not in own and (one.attribute or n in named)]
     theirs = [typed(source.text, unknown) for source, _ in imported] if unknown else []
     types: dict[str, float] = {}
-    for name, weight in before.items():
+    for name, (weight, _) in before.items():
         if name in OURSELVES:
             found: Iterable[str] = bases(question.text.split("\n")[: question.line + 1])
         else:
@@ -198,12 +199,12 @@ def _named(question: Question, own: Source, known: Known, around: Around) -> Ite
                 yield Weighed(here, source, one)
 
 
-def _modules(before: Mapping[str, float], imported: Iterable[Imported]) -> Iterator[Weighed]:
+def _modules(before: Mapping[str, Receiver], imported: Iterable[Imported]) -> Iterator[Weighed]:
     """Files that a name in front of a dot stands for."""
     for source, one in imported:
         stem = source.path.rpartition("/")[2].split(".")[0]
         alias = one.names[0] if len(one.names) == 1 and one.parts[-1:] == (stem,) else stem
-        weight = max(before.get(stem, 0.0), before.get(alias, 0.0))
+        weight = max(before[n].weight if n in before else 0.0 for n in (stem, alias))
         if weight:
             yield Weighed(OF_RECEIVER * weight, source, None, members=True)
 

@@ -6,6 +6,7 @@ and names, reads no files. What a name is of is a guess: a wrong one costs a pla
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from completiond_lsp.retrieval.sources import Question
 
@@ -38,16 +39,26 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _NEW = re.compile(r"^(?:[Nn]ew|[Mm]ake|[Cc]reate|[Oo]pen|[Gg]et)_?(?=[A-Z])")
 
 
-def receivers(question: Question) -> dict[str, float]:
+class Receiver(NamedTuple):
+    """How much a name in front of a dot counts, and whether it is behind one: an attribute, which a
+    class may have from its parents."""
+
+    weight: float
+    attribute: bool
+
+
+def receivers(question: Question) -> dict[str, Receiver]:
     """The names in front of dots near the cursor: the nearer the more they count."""
     lines = question.text.split("\n")
     first = max(0, question.line - NEAR[0])
-    found: dict[str, float] = {}
+    found: dict[str, Receiver] = {}
     for at, line in enumerate(lines[first : question.line + 1 + NEAR[1]], first):
         distance = question.line - at if at <= question.line else 2 * (at - question.line)
+        weight = 1.0 / (1.0 + distance / FADES)
         for match in _RECEIVER.finditer(line[:1_000]):
-            name = match["name"]
-            found[name] = max(found.get(name, 0.0), 1.0 / (1.0 + distance / FADES))
+            known = found.get(match["name"], Receiver(0.0, False))
+            attribute = known.attribute or line[match.start() - 1 : match.start()] in (".", ">")
+            found[match["name"]] = Receiver(max(known.weight, weight), attribute)
     return found
 
 
