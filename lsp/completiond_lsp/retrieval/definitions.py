@@ -5,7 +5,7 @@ others, and for a language that nobody knows.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -97,7 +97,9 @@ def _close(found: list[Definition], index: int, last: int) -> None:
 
 
 def _match(line: str, family: str) -> re.Match[str] | None:
-    match = _KEYWORD.match(line) or _ASSIGNED.match(line)
+    match = _KEYWORD.match(line)
+    if match is None and line[0] not in " \t":
+        match = _ASSIGNED.match(line)
     if match is None and family in ("c", "java", "csharp", "dart", "php"):
         match = _TYPED.match(line)
     if match is None and family == "javascript" and line.rstrip().endswith("{"):
@@ -111,8 +113,10 @@ def _goes_out(line: str) -> bool:
 
 
 def _depth(line: str) -> int:
-    blank = len(line) - len(line.lstrip())
-    return len(line[:blank].expandtabs(4)) if "\t" in line[:blank] else blank
+    stripped = line.lstrip(" ")
+    if stripped[:1] != "\t":
+        return len(line) - len(stripped)
+    return len(line[: len(line) - len(line.lstrip())].expandtabs(4))
 
 
 REACH = 40
@@ -163,27 +167,29 @@ def _upper(body: list[str]) -> tuple[list[str], list[str]]:
     inner = min((depth for depth in depths if depth > base), default=0)
     kept: list[str] = []
     attributes: dict[str, str] = {}
-    for line in _code(body[:LONGEST]):
-        if _depth(line) <= inner or _goes_on(kept):
-            kept.append(line)
-        elif attribute := _ATTRIBUTE.match(line):
+    goes_on = False  # the last line kept opened a list of parameters that is not closed yet
+    for line in _unquoted(body[:LONGEST]):
+        if goes_on or _depth(line) <= inner:
+            stripped = line.strip()
+            if stripped and not stripped.startswith(_QUOTES) and not _COMMENT.match(stripped):
+                kept.append(line)
+                goes_on = stripped.endswith(("(", ","))
+        elif (attribute := _ATTRIBUTE.match(line)) is not None:
             attributes.setdefault(attribute["name"], line[:ATTRIBUTE])
     said = set(_NAME.findall("\n".join(kept)))
     return kept, [line for name, line in attributes.items() if name not in said]
 
 
-def _code(body: Iterable[str]) -> Iterator[str]:
-    """The lines that are neither blank nor a comment nor a text of several lines."""
-    quoted = ""  # inside such a text, which may stand at any depth
+def _unquoted(body: Sequence[str]) -> Iterator[str]:
+    """The lines without those inside a text of several lines, which may stand at any depth."""
+    quoted = ""
     for line in body:
         if quoted:
             quoted = "" if line.count(quoted) % 2 else quoted
             continue
-        stripped = line.lstrip()
         if '"""' in line or "'''" in line:
             quoted = next((mark for mark in _QUOTES if line.count(mark) % 2), "")
-        if stripped and not stripped.startswith(_QUOTES) and not _COMMENT.match(stripped):
-            yield line
+        yield line
 
 
 def _public(kept: list[str]) -> list[str]:
@@ -195,11 +201,6 @@ def _cut(kept: list[str], most: int) -> str:
     return text if len(text) <= most else text[:most].rpartition("\n")[0]
 
 
-def _goes_on(kept: list[str]) -> bool:
-    """Whether the last line kept opened a list of parameters that is not closed yet."""
-    return bool(kept) and (kept[-1].rstrip().endswith(("(", ",")))
-
-
 def heads(lines: list[str], found: Iterable[Definition], most: int) -> str:
     """What a whole file offers, in `most` characters: the first lines of what it defines."""
     kept: list[str] = []
@@ -209,7 +210,7 @@ def heads(lines: list[str], found: Iterable[Definition], most: int) -> str:
         body = lines[one.first : one.last]
         at = next((i for i, line in enumerate(body) if one.name in line), 0)  # behind decorators
         head = body[at : at + 1]
-        while _goes_on(head) and len(head) < len(body) - at:
+        while head[-1].rstrip().endswith(("(", ",")) and len(head) < len(body) - at:
             head.append(body[at + len(head)])
         kept += head
     return _cut(kept, most)

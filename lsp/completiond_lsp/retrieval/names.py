@@ -240,4 +240,9 @@ def _ranked(found: Iterable[Weighed]) -> list[Weighed]:
         else one
         for one in best.values()
     ]
-    return sorted(scored, key=lambda one: -one.weight)[:MOST]
+    return sorted(scored, key=_place)[:MOST]
+
+
+def _place(one: Weighed) -> tuple[float, str, int]:
+    """What comes first; of equal weight always the same."""
+    return -one.weight, one.source.path, one.definition.first if one.definition else -1
