@@ -202,11 +202,10 @@ def _named(question: Question, own: Source, known: Known, around: Around) -> Ite
 def _modules(before: Mapping[str, Receiver], imported: Iterable[Imported]) -> Iterator[Weighed]:
     """Files that a name in front of a dot stands for."""
     for source, one in imported:
-        stem = source.path.rpartition("/")[2].split(".")[0]
-        alias = one.names[0] if len(one.names) == 1 and one.parts[-1:] == (stem,) else stem
-        weight = max(before[n].weight if n in before else 0.0 for n in (stem, alias))
-        if weight:
-            yield Weighed(OF_RECEIVER * weight, source, None, members=True)
+        name = one.called(source.path)
+        receiver = before.get(name)
+        if receiver is not None and not name[0].isupper():  # such a name is a type
+            yield Weighed(OF_RECEIVER * receiver.weight, source, None, members=True)
 
 
 def _weights(question: Question) -> dict[str, float]:
