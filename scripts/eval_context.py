@@ -2,7 +2,7 @@
 
 `given` takes what the set itself holds: the chunks of a cross-file set, or of a trace's other open
 files the window that shares most words with the text around the hole. `gather` is the product's own
-retrieval; `gather-KIND` leaves out one kind of what it quotes.
+retrieval, `gather-KIND` leaves out one kind of what it quotes, and `early` looks a line earlier.
 """
 
 import json
@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eval_gather import Places, gather
+from eval_gather import Places, early, gather
 from infill_items import Item
 
 from completiond_lsp.retrieval.gather import SHARES
@@ -76,5 +76,6 @@ SOURCES: dict[str, Source] = {
     "none": lambda item, places: (),
     "given": given,
     "gather": gather,
+    "early": early,
     **{f"gather-{kind}": partial(gather, without=kind) for kind in SHARES},
 }

@@ -32,6 +32,14 @@ class Places(NamedTuple):
     repositories: Path | None = None
 
 
+def early(item: Item, places: Places) -> Sequence[Chunk]:
+    """The same, looked for before the cursor's line was typed: in the pause behind the last one."""
+    if "trace" in item.more:
+        return ()  # its text is that of the events up to the hole
+    above = item.prefix[: item.prefix.rfind("\n") + 1]
+    return gather(item._replace(prefix=above), places)
+
+
 def gather(
     item: Item, places: Places, *, without: Kind | None = None, tokens: int = TOKENS
 ) -> Sequence[Chunk]:

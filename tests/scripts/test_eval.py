@@ -161,7 +161,8 @@ def test_a_repository_is_read_where_it_lies_and_one_that_is_missing_is_named(
     (tmp_path / "one/cart.py").write_text("class Cart:\n    def add(self, item):\n        pass\n")
     (chunk,) = gather(item, Places(DATA, tmp_path))
     assert chunk.path == "cart.py" and "def add" in chunk.text
-    assert SOURCES["gather-similar"](item, Places(DATA, tmp_path)) == [chunk]
+    for name in ("gather-similar", "early"):
+        assert SOURCES[name](item, Places(DATA, tmp_path)) == [chunk]
 
 
 # -- answers --------------------------------------------------------------------------------------
