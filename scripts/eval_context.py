@@ -2,7 +2,8 @@
 
 `given` takes what the set itself holds: the chunks of a cross-file set, or of a trace's other open
 files the window that shares most words with the text around the hole. `gather` is the product's own
-retrieval, `gather-KIND` leaves out one kind of what it quotes, and `early` looks a line earlier.
+retrieval, `gather-KIND` leaves out one kind of what it quotes, `early` looks a line earlier, and
+`reversed` has the best piece last.
 """
 
 import json
@@ -77,5 +78,6 @@ SOURCES: dict[str, Source] = {
     "given": given,
     "gather": gather,
     "early": early,
+    "reversed": lambda item, places: gather(item, places)[::-1],
     **{f"gather-{kind}": partial(gather, without=kind) for kind in SHARES},
 }
