@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_context import SOURCES
+from eval_gather import Places
 from eval_report import Judge, Report, table
 from eval_sides import LAYOUTS, Llama, Ours, Setting, Side
 from eval_tests import alone
@@ -57,6 +58,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="so many items, by language; 0: all")
     parser.add_argument("--out", type=Path, help="file of the results; goes on behind them")
     parser.add_argument("--context", type=_names, default=["none"], help=", ".join(SOURCES))
+    parser.add_argument("--repositories", type=Path, help="folder of a cross-file set's own ones")
     parser.add_argument("--layouts", action="store_true", help="each layout, healed and not")
     parser.add_argument("--rules", action="store_true", help="with and without each rule")
     parser.add_argument("--no-tests", action="store_true", help="run no tests of items")
@@ -123,10 +125,11 @@ def fill(
         for setting in settings
         if (arguments.model, setting.name, item.key) not in rows.rows
     ]
+    places = Places(arguments.data, arguments.repositories)
     with ExitStack() as stack:
         sides = open_sides(arguments, {setting.side for _, setting in todo}, stack)
         for item, setting in progress(todo):
-            chunks = SOURCES[setting.context](item, arguments.data)
+            chunks = SOURCES[setting.context](item, places)
             found = sides[setting.side].fill(item, setting, chunks)
             named = {"model": arguments.model, "setting": setting.name, "item": item.key}
             rows.add(named | found)

@@ -1,17 +1,22 @@
 """Where an item's chunks of other files come from, by name; both sides are given the same ones.
 
 `given` takes what the set itself holds: the chunks of a cross-file set, or of a trace's other open
-files the window that shares most words with the text around the hole.
+files the window that shares most words with the text around the hole. `gather` is the product's own
+retrieval, `gather-KIND` leaves out one kind of what it quotes, `early` looks a line earlier, and
+`reversed` has the best piece last.
 """
 
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from eval_gather import Places, early, gather
 from infill_items import Item
+
+from completiond_lsp.retrieval.gather import SHARES
 
 WINDOW, STEP = 40, 20
 """Lines of a window, and between the beginnings of two."""
@@ -30,7 +35,7 @@ class Chunk(NamedTuple):
     text: str
 
 
-def given(item: Item, data: Path) -> list[Chunk]:
+def given(item: Item, places: Places) -> list[Chunk]:
     """The chunks that the item's set holds, the best last: next to what they are for."""
     if "cross_file" in item.more:
         held = item.more["cross_file"][:MOST]
@@ -38,7 +43,9 @@ def given(item: Item, data: Path) -> list[Chunk]:
     if "trace" not in item.more:
         return []
     near = _words(item.prefix[-NEAR:] + item.suffix[:NEAR])
-    found = [(*_best(text, near), path) for path, text in _open_files(data / item.more["trace"])]
+    found = [
+        (*_best(text, near), path) for path, text in _open_files(places.data / item.more["trace"])
+    ]
     found.sort()
     return [Chunk(path, item.language, text) for score, text, path in found[-MOST:] if score]
 
@@ -65,5 +72,12 @@ def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
-Source = Callable[[Item, Path], Sequence[Chunk]]
-SOURCES: dict[str, Source] = {"none": lambda item, data: (), "given": given}
+Source = Callable[[Item, Places], Sequence[Any]]
+SOURCES: dict[str, Source] = {
+    "none": lambda item, places: (),
+    "given": given,
+    "gather": gather,
+    "early": early,
+    "reversed": lambda item, places: gather(item, places)[::-1],
+    **{f"gather-{kind}": partial(gather, without=kind) for kind in SHARES},
+}

@@ -41,6 +41,9 @@ class Item(NamedTuple):
 
     @property
     def path(self) -> str:
+        """Inside its repository; a hole in a trace has it behind the commit in `source` only."""
+        if "trace" in self.more:
+            return str(self.more["source"]).split()[1]
         return str(self.more.get("path", ""))
 
     def snapshot(self) -> Snapshot:

@@ -5,7 +5,8 @@ replay.py                      real time through a real bridge; with --peer also
                                with llama-server, transformers' generate, or our own daemon that
                                records nothing, one after the other
 replay.py --closed             the next key is sent when the answer is there: what a key costs
-replay.py --virtual            the same in virtual time: counts, on any machine, without the model
+replay.py --virtual            the same in virtual time: counts, on any machine, without the model;
+                               with --context 1024 as if other files were quoted
 replay.py --layouts cursor,long       tokens that a key prefills, by layout of the prompt
 replay.py --typists 16 --engine scripted  many people at one daemon, with their memory over time
 replay.py check --keys 500     reused answers against the same computed from nothing
@@ -22,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import replay_traces
+from replay_traces import DATA, FOLDERS
 
 from completiond.errors import CompletiondError, RequestError
 
-DATA = Path(__file__).resolve().parents[2] / "shared/data"
-FOLDERS = (DATA / "traces_dev", DATA / "traces_real_dev")
 ALL = "*.json"
 
 
@@ -86,6 +86,9 @@ def _add_peers(made: argparse.ArgumentParser) -> None:
 def _add_kinds(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("kinds of replay")
     group.add_argument("--virtual", action="store_true", help="virtual time, a made-up engine")
+    group.add_argument(
+        "--context", type=int, default=0, metavar="TOKENS", help="with --virtual: so much of it"
+    )
     group.add_argument("--closed", action="store_true", help="closed loop")
     group.add_argument("--layouts", default="", metavar="A,B", help="compare these layouts")
     group.add_argument("--typists", type=int, default=0, help="so many at once")

@@ -86,6 +86,28 @@ class DaemonSource:
 
     async def ask(self, moment: Moment) -> Suggestion | None:
         ident = self._client.next_id()
+        reply = await self._complete(ident, moment)
+        if reply is None or not reply.candidates:
+            return None
+        self._answered = ident
+        best, ran = reply.candidates[0], self.account.answers[ident]
+        origin = "pass" if ran.passes else "reuse"
+        return Suggestion(best.text, best.replace, origin, ran.prefilled)
+
+    async def _complete(self, ident: int, moment: Moment) -> m.Completion | None:
+        message = self.message(ident, moment)
+        self.account.take(message)
+        self._asking = (ident, moment)
+        try:
+            return await self._client.complete(message, timeout=ANSWER_S, on_cancel=None)
+        except CompletiondError as exc:
+            self.account.failures[exc.code] += 1
+            return None
+        finally:
+            if self._asking and self._asking[0] == ident:
+                self._asking = None
+
+    def message(self, ident: int, moment: Moment) -> m.Complete:
         snapshot = Snapshot.around(
             moment.text,
             moment.cursor,
@@ -94,23 +116,7 @@ class DaemonSource:
             language=moment.language,
             path=moment.path,
         )
-        message = complete_message(snapshot, ident, line_ms=LINE_MS)
-        self.account.take(message)
-        self._asking = (ident, moment)
-        try:
-            reply = await self._client.complete(message, timeout=ANSWER_S, on_cancel=None)
-        except CompletiondError as exc:
-            self.account.failures[exc.code] += 1
-            return None
-        finally:
-            if self._asking and self._asking[0] == ident:
-                self._asking = None
-        if not reply.candidates:
-            return None
-        self._answered = ident
-        best, ran = reply.candidates[0], self.account.answers[ident]
-        origin = "pass" if ran.passes else "reuse"
-        return Suggestion(best.text, best.replace, origin, ran.prefilled)
+        return complete_message(snapshot, ident, line_ms=LINE_MS)
 
     def shown(self) -> None:
         self._client.feedback(m.Feedback(self._answered, "shown"))

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 from completiond.errors import RequestError
 
+DATA = Path(__file__).resolve().parents[2] / "shared/data"
+FOLDERS = (DATA / "traces_dev", DATA / "traces_real_dev")
+
 PAIRS = ("()", "[]", "{}", "''", '""', "``")
 NOT_TYPED = ("move", "accept", "snippet", "format", "paste-like", "open", "indent")
 LONGEST_RUN = 400

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from replay_account import Account, merged
+from replay_context import Gathering
+from replay_context import figures as context_figures
 from replay_editor import VsCode, type_trace
 from replay_metrics import figures, judge, wire_figures
 from replay_ours import DaemonSource
-from replay_traces import Moment, Step, Trace, ahead
+from replay_traces import FOLDERS, Moment, Step, Trace, ahead
 
 from completiond import config
 from completiond.commands.start import start_of
@@ -167,6 +169,9 @@ class _Engine:
         if not run.over:
             self._tokens[run.job.id].demote()
 
+    def read(self, owner: str, name: str, text: str) -> None:
+        """Text for drafts, which this engine's made-up passes have none of."""
+
     async def stats(self) -> dict[str, Any]:
         return self._core.stats()
 
@@ -236,19 +241,51 @@ class _Line:
 class _Source(DaemonSource):
     """Asks over a line, and lets the person know where they are."""
 
-    def __init__(self, line: _Line, person: Person) -> None:
+    def __init__(self, line: _Line, person: Person, context: Gathering | None) -> None:
         super().__init__("ipc:///nobody")
         self._client: Any = line
         self.account = line.account
-        self._person = person
+        self._person, self._context = person, context
+        self._preparing: asyncio.Task[None] | None = None
+        if context is not None:
+            context.prepare = self._prepare
+
+    async def open(self, name: str, moments: list[Moment]) -> None:
+        await super().open(name, moments)
+        if self._context is not None:
+            self._context.open(name, moments)
 
     def opened(self, moment: Moment) -> None:
         self._person.moment = moment
+        if self._context is not None:
+            self._context.opened(moment)
 
     def change(self, old: Moment, step: Step, new: Moment) -> None:
         self._person.number = self._person.trace.steps.index(step, max(0, self._person.number))
         self._person.moment = new
         super().change(old, step, new)
+        if self._context is not None:
+            self._context.change(old, step, new)
+
+    def message(self, ident: int, moment: Moment) -> m.Complete:
+        message = super().message(ident, moment)
+        return message if self._context is None else self._context.with_context(moment, message)
+
+    async def _complete(self, ident: int, moment: Moment) -> m.Completion | None:
+        reply = await super()._complete(ident, moment)
+        if reply is not None and self._context is not None:
+            self._context.told(reply.unknown)
+        return reply
+
+    def _prepare(self, moment: Moment) -> None:
+        """Ask for what nobody has asked for, so that the next key finds it computed."""
+        if self._asking is None and self._context is not None:
+            ident = self._client.next_id()
+            self._context.warm.append(ident)
+            self._preparing = asyncio.create_task(self._only_compute(ident, moment))
+
+    async def _only_compute(self, ident: int, moment: Moment) -> None:
+        await self._complete(ident, moment)
 
 
 def virtual(traces: Sequence[Trace], arguments: Any) -> dict[str, Any]:
@@ -261,19 +298,29 @@ def virtual(traces: Sequence[Trace], arguments: Any) -> dict[str, Any]:
     selector = _Selector()
     with _clock(selector):
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-            found = [runner.run(_one(trace, settings, prompts)) for trace in traces]
-    judged, accounts, counts = zip(*found, strict=True)
+            found = []
+            for trace in traces:
+                context = gathering(arguments) if arguments.context else None
+                found.append((*runner.run(_one(trace, settings, prompts, context)), context))
+    judged, accounts, counts, contexts = zip(*found, strict=True)
     total = sum(counts, Counter[str]())
     engine = Counter({f"daemon {name}": n for name, n in total.items()})
-    return figures(judged) | wire_figures(merged(accounts), engine)
+    in_pauses = context_figures(contexts, accounts) if arguments.context else {}
+    return figures(judged) | wire_figures(merged(accounts), engine) | in_pauses
 
 
-async def _one(trace: Trace, settings: config.Config, prompts: Prompts) -> tuple[Any, Account, Any]:
+def gathering(arguments: Any) -> Gathering:
+    return Gathering(arguments.context, arguments.folder or FOLDERS)
+
+
+async def _one(
+    trace: Trace, settings: config.Config, prompts: Prompts, context: Gathering | None
+) -> tuple[Any, Account, Any]:
     person, line = Person(trace), _Line()
     engine = _Engine(prompts, person, Costs())
     line.daemon = Daemon(settings, engine, line)
     await line.daemon.open(lambda: prompts)
-    seat = VsCode(_Source(line, person))
+    seat = VsCode(_Source(line, person, context))
     await type_trace(trace, seat)
     await engine.stop(drain=False)
     return judge(trace, seat.screen.keys), line.account, line.daemon.counts

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from completiond.protocol.messages import Chunk
 from completiond_lsp.documents import Document
@@ -37,6 +37,12 @@ MAX_OTHERS = 200
 """Open buffers that are handed over."""
 
 
+class Run(Protocol):
+    """Does `work` and hands over what came out of it, or None."""
+
+    def __call__(self, work: Callable[[], T], done: Callable[[T | None], None]) -> None: ...
+
+
 @dataclass(slots=True)
 class Held:
     """The list of one buffer. `asked`: a prompt with it may be in the daemon's cache."""
@@ -59,7 +65,10 @@ class Context:
         self,
         changed: Callable[[Document], None] = lambda _: None,
         warn: Callable[[str], None] = log.warning,
+        run: Run | None = None,
     ) -> None:
+        """`run` does the work of a search or a scan; by default in a thread."""
+        self._run: Run = run or _in_thread
         self.enabled = False
         self.tokens = TOKENS
         self.settled_s, self.idle_s = SETTLED_S, IDLE_S
@@ -160,7 +169,7 @@ class Context:
         if not held.busy and self._held.get(held.document.uri) is held:
             held.busy, self._loop = True, asyncio.get_running_loop()
             ask = self._ask(held)
-            _in_thread(lambda: self._answer(ask), lambda found: self._found(held, found))
+            self._run(lambda: self._answer(ask), lambda found: self._found(held, found))
 
     def _found(self, held: Held, pieces: list[Piece] | None) -> None:
         """A search has ended; one that failed costs the context of one buffer, and nothing else."""
@@ -203,7 +212,7 @@ class Context:
         if library is None or now - self._scanned < RESCAN_S:
             return
         first, self._scanned = self._scanned < 0, now
-        _in_thread(library.refresh, lambda _: self._look_again() if first else None)
+        self._run(library.refresh, lambda _: self._look_again() if first else None)
 
     def _look_again(self) -> None:
         for held in list(self._held.values()):

@@ -23,10 +23,11 @@ def relative_path(uri: str, folders: Iterable[str]) -> str:
 
 
 def uri_path(uri: str) -> str:
-    """The decoded path of any URI; `/c:/x` of a Windows file URI is `c:/x`."""
+    """The decoded path of any URI; `/C:/x` of a Windows file URI is `c:/x`, as editors differ in
+    how they write a drive."""
     try:
         path = unquote(urlsplit(uri).path)
     except ValueError:
         return ""
     path = path.replace("\\", "/")
-    return path[1:] if _DRIVE.match(path) else path
+    return path[1].lower() + path[2:] if _DRIVE.match(path) else path

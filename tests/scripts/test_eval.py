@@ -10,7 +10,8 @@ import eval_score as score
 import eval_tests
 import pytest
 from eval_answers import WITHOUT, answer, shown_tokens
-from eval_context import MOST, given
+from eval_context import MOST, SOURCES, given
+from eval_gather import Places, gather
 from eval_report import Judge, Report, table
 from eval_sides import LAYOUTS, Setting
 from infill_items import Item, read_items, sample
@@ -130,9 +131,38 @@ def test_a_file_of_rows_drops_the_line_that_was_cut_off_and_goes_on(tmp_path: Pa
 @pytest.mark.parametrize("name", ["commit_points_dev", "crosscodeeval_python_tabby100"])
 def test_chunks_are_of_other_files_and_few(name: str) -> None:
     for item in read_items(INFILL, [name])[:10]:
-        chunks = given(item, DATA)
+        chunks = given(item, Places(DATA))
         assert 0 < len(chunks) <= MOST
         assert all(chunk.text and chunk.path != item.path for chunk in chunks)
+
+
+@pytest.mark.skipif(not INFILL.is_dir(), reason=f"{INFILL} is not there")
+def test_our_own_retrieval_finds_the_same_twice_in_the_traces_other_files_and_its_own() -> None:
+    for item in read_items(INFILL, ["commit_points_dev"])[::9]:
+        trace = json.loads((DATA / item.more["trace"]).read_text(encoding="utf-8"))
+        assert item.path == trace["path"]
+        open_files = {one["path"] for one in trace["other_open_files"]}
+        found = gather(item, Places(DATA))
+        assert {chunk.path for chunk in found} <= {*open_files, item.path}
+        assert all(chunk.text not in item.prefix + item.suffix for chunk in found)
+        assert gather(item, Places(DATA)) == found
+
+
+def test_a_repository_is_read_where_it_lies_and_one_that_is_missing_is_named(
+    tmp_path: Path,
+) -> None:
+    more = {"repository": "one", "path": "main.py", "cross_file": []}
+    text = "from cart import Cart\n\ncart = Cart()\ncart."
+    item = hole(prefix=text, middle="add(1)", more=more)
+    assert gather(item, Places(DATA)) == ()
+    with pytest.raises(SystemExit, match="one is not there"):
+        gather(item, Places(DATA, tmp_path))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/cart.py").write_text("class Cart:\n    def add(self, item):\n        pass\n")
+    (chunk,) = gather(item, Places(DATA, tmp_path))
+    assert chunk.path == "cart.py" and "def add" in chunk.text
+    for name in ("gather-similar", "early"):
+        assert SOURCES[name](item, Places(DATA, tmp_path)) == [chunk]
 
 
 # -- answers --------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ others, and for a language that nobody knows.
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_DEFINITIONS = 2_000
@@ -53,21 +55,36 @@ def by_lines(text: str, family: str) -> list[Definition]:
     around: list[tuple[int, int]] = []  # depth and index of the definitions that are open
     last = 0  # behind the last line that is not blank
     for at, line in enumerate(lines):
-        stripped = line.strip()
-        if not stripped:
+        depth, name, opens = _look(line, family) if len(line) <= 300 else _LONG
+        if depth < 0:
             continue
-        depth = _depth(line)
-        while around and (around[-1][0] > depth or (around[-1][0] == depth and _opens(stripped))):
+        while around and (around[-1][0] > depth or (around[-1][0] == depth and opens)):
             _close(found, around.pop()[1], last)
         last = at + 1
-        match = _match(line, family) if len(found) < MAX_DEFINITIONS else None
-        if match is not None:
+        if name and len(found) < MAX_DEFINITIONS:
             owner = found[around[-1][1]].name if around else ""
             around.append((depth, len(found)))
-            found.append(Definition(match["name"], at, at + 1, owner))
+            found.append(Definition(name, at, at + 1, owner))
     for _, index in around:
         _close(found, index, last)
     return found
+
+
+_LONG = (1_000, "", False)
+"""A line that is data: it defines nothing and ends nothing."""
+
+
+@lru_cache(maxsize=16_384)
+def _look(line: str, family: str) -> tuple[int, str, bool]:
+    """How deep a line stands (-1: it is blank), what it defines, whether it begins something.
+
+    Kept, because a text that is edited is looked at again with all but a line of it as it was.
+    """
+    stripped = line.strip()
+    if not stripped:
+        return -1, "", False
+    match = _match(line, family)
+    return _depth(line), match["name"] if match else "", _opens(stripped)
 
 
 def _opens(stripped: str) -> bool:
@@ -80,9 +97,9 @@ def _close(found: list[Definition], index: int, last: int) -> None:
 
 
 def _match(line: str, family: str) -> re.Match[str] | None:
-    if len(line) > 300 or not line.strip():
-        return None
-    match = _KEYWORD.match(line) or _ASSIGNED.match(line)
+    match = _KEYWORD.match(line)
+    if match is None and line[0] not in " \t":
+        match = _ASSIGNED.match(line)
     if match is None and family in ("c", "java", "csharp", "dart", "php"):
         match = _TYPED.match(line)
     if match is None and family == "javascript" and line.rstrip().endswith("{"):
@@ -96,12 +113,26 @@ def _goes_out(line: str) -> bool:
 
 
 def _depth(line: str) -> int:
-    blank = len(line) - len(line.lstrip())
-    return len(line[:blank].expandtabs(4)) if "\t" in line[:blank] else blank
+    stripped = line.lstrip(" ")
+    if stripped[:1] != "\t":
+        return len(line) - len(stripped)
+    return len(line[: len(line) - len(line.lstrip())].expandtabs(4))
 
 
 REACH = 40
 """Lines of a definition that say how deep its members stand."""
+_NAME = re.compile(r"[^\W\d]\w*")
+LONGEST = 1_000
+"""Lines of a definition that are looked at."""
+_COMMENT = re.compile(r"(?://|#\s|/?\*|--\s)")
+_ATTRIBUTE = re.compile(r"\s*(?:self|this)\.(?P<name>[^\W\d]\w*)[ \t]*(?::[^=]{1,60})?=(?!=)")
+_PRIVATE = re.compile(r"[^(=:]*\b_\w*\s*[(=:<]|\s*[@#]")
+_PASSES_ON = re.compile(r"\s*(?:from|import|export|pub use|pub mod)\b")
+_QUOTES = ('"""', "'''")
+ATTRIBUTE = 64
+"""Characters of a line that sets one."""
+WHOLE = 14
+"""Lines of a type that is shown as it is."""
 
 
 def outline(lines: list[str], definition: Definition, most: int) -> str:
@@ -110,26 +141,81 @@ def outline(lines: list[str], definition: Definition, most: int) -> str:
     Of a class that is its fields and the first lines of its methods; of a function its head.
     """
     body = lines[definition.first : definition.last]
-    if len(body) <= most:
-        return "\n".join(body)
+    return "\n".join(body if len(body) <= most else _upper(body)[0][:most])
+
+
+def members(lines: list[str], definition: Definition, most: int) -> str:
+    """What can follow a name of this type and a dot, in `most` characters: fields, heads of methods
+    and what a constructor sets; of too much the private and the attributes go first."""
+    body = lines[definition.first : definition.last]
+    upper, attributes = _upper(body)
+    for kept in (
+        body if len(body) <= WHOLE else upper + attributes,
+        upper + attributes,
+        _public(upper) + attributes,
+        _public(upper),
+    ):
+        if sum(map(len, kept)) + len(kept) <= most:
+            return "\n".join(kept)
+    return _cut(_public(upper), most)
+
+
+def _upper(body: list[str]) -> tuple[list[str], list[str]]:
+    """The lines of the two upper levels without comments, and the attributes that are set below."""
     base = _depth(body[0])
     depths = [_depth(line) for line in body[1:REACH] if line.strip()]
     inner = min((depth for depth in depths if depth > base), default=0)
     kept: list[str] = []
-    quoted = ""  # inside a text of several lines, which may stand at any depth
+    attributes: dict[str, str] = {}
+    goes_on = False  # the last line kept opened a list of parameters that is not closed yet
+    for line in _unquoted(body[:LONGEST]):
+        if goes_on or _depth(line) <= inner:
+            stripped = line.strip()
+            if stripped and not stripped.startswith(_QUOTES) and not _COMMENT.match(stripped):
+                kept.append(line)
+                goes_on = stripped.endswith(("(", ","))
+        elif (attribute := _ATTRIBUTE.match(line)) is not None:
+            attributes.setdefault(attribute["name"], line[:ATTRIBUTE])
+    said = set(_NAME.findall("\n".join(kept)))
+    return kept, [line for name, line in attributes.items() if name not in said]
+
+
+def _unquoted(body: Sequence[str]) -> Iterator[str]:
+    """The lines without those inside a text of several lines, which may stand at any depth."""
+    quoted = ""
     for line in body:
-        marks = [mark for mark in ('"""', "'''") if line.count(mark) % 2]
         if quoted:
-            quoted = "" if quoted in marks else quoted
+            quoted = "" if line.count(quoted) % 2 else quoted
             continue
-        quoted = marks[0] if marks else ""
-        if line.strip() and (_depth(line) <= inner or _goes_on(kept)):
-            kept.append(line)
-        if len(kept) >= most:
-            break
-    return "\n".join(kept)
+        if '"""' in line or "'''" in line:
+            quoted = next((mark for mark in _QUOTES if line.count(mark) % 2), "")
+        yield line
 
 
-def _goes_on(kept: list[str]) -> bool:
-    """Whether the last line kept opened a list of parameters that is not closed yet."""
-    return bool(kept) and (kept[-1].rstrip().endswith(("(", ",")))
+def _public(kept: list[str]) -> list[str]:
+    return kept[:1] + [line for line in kept[1:] if not _PRIVATE.match(line)]
+
+
+def _cut(kept: list[str], most: int) -> str:
+    text = "\n".join(kept)
+    return text if len(text) <= most else text[:most].rpartition("\n")[0]
+
+
+def heads(lines: list[str], found: Iterable[Definition], most: int) -> str:
+    """What a whole file offers, in `most` characters: the first lines of what it defines."""
+    kept: list[str] = []
+    for one in found:
+        if one.owner or one.name.startswith("_"):
+            continue
+        body = lines[one.first : one.last]
+        at = next((i for i, line in enumerate(body) if one.name in line), 0)  # behind decorators
+        head = body[at : at + 1]
+        while head[-1].rstrip().endswith(("(", ",")) and len(head) < len(body) - at:
+            head.append(body[at + len(head)])
+        kept += head
+    return _cut(kept, most)
+
+
+def importing(lines: list[str], most: int) -> str:
+    """The lines by which a file that defines nothing passes on what others define."""
+    return _cut([line for line in lines if _PASSES_ON.match(line)], most)

@@ -6,23 +6,23 @@ it reads is given to it, so the same question about the same texts has the same 
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 from completiond.protocol.messages import Chunk
 from completiond_lsp.retrieval.ask import TOKENS, chunks_of
-from completiond_lsp.retrieval.imports import imports, resolve
+from completiond_lsp.retrieval.imports import Import, imports, resolve
 from completiond_lsp.retrieval.languages import family
-from completiond_lsp.retrieval.names import Names
+from completiond_lsp.retrieval.names import Around, Imported, Names
 from completiond_lsp.retrieval.recent import Past, around
 from completiond_lsp.retrieval.similar import Similar
 from completiond_lsp.retrieval.sources import Kind, Piece, Question, Source
 from completiond_lsp.retrieval.words import Words, likeness, words
 
 SHARES: Mapping[Kind, float] = {
-    "definition": 0.6,
+    "definition": 0.75,
     "changed": 0.35,
     "yanked": 0.2,
     "similar": 0.6,
@@ -91,7 +91,9 @@ class Material:
 class Gatherer:
     """Keeps what it has read from each text, so that the next question costs less."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Mapping[Kind, float] = SHARES) -> None:
+        """A kind that is not in `shares` is not quoted."""
+        self._shares = shares
         self._similar = Similar()
         self._names = Names()
 
@@ -105,7 +107,7 @@ class Gatherer:
     ) -> list[Piece]:
         """The best pieces in the order of their kinds; after `within_s` what is found by then."""
         end = time.monotonic() + within_s
-        chosen = Chosen(question, tokens)
+        chosen = Chosen(question, tokens, self._shares)
         for found in self._found(question, material, chosen, end):
             chosen.offer(found)
             if time.monotonic() > end:
@@ -116,11 +118,16 @@ class Gatherer:
         self, question: Question, material: Material, chosen: "Chosen", end: float
     ) -> Iterator[Piece]:
         kin = family(question.language, question.path)
-        imported = self._imported(question, material, kin)
-        others = [s for s in material.open if s.path != question.path]
-        same = [s for s in others if family(s.language, s.path) == kin][:FILES]
-        near = [*imported, *(s for s in same if s not in imported)]
-        for piece in self._names.wanted(question, imported, near, end):
+        imported = _imported(question, material, kin)
+        known = {source.path for source, _ in imported} | {question.path}
+        others = [s for s in material.open if family(s.language, s.path) == kin]
+        near = [source for source in others if source.path not in known][:FILES]
+
+        def further(names: frozenset[str]) -> Iterator[Source]:
+            return _further(names, [source for source, _ in imported], material, known)
+
+        around_it = Around(imported, near, further)
+        for piece in self._names.wanted(question, around_it, end):
             yield piece
             if not chosen.has_room("definition"):
                 break
@@ -129,25 +136,49 @@ class Gatherer:
                 yield changed
         for yank in material.past.yanked:
             yield Piece("yanked", yank.path, yank.language, -1, -1, yank.text)
-        for found in self._similar.find(question, near[:FILES], SIMILAR):
+        looked_at = [*(source for source, _ in imported), *near][:FILES]
+        for found in self._similar.find(question, looked_at, SIMILAR):
             yield found.piece
         for place in material.past.visited:
             if visited := around(place, material.source, "visited"):
                 yield visited
 
-    def _imported(self, question: Question, material: Material, kin: str) -> list[Source]:
-        found = resolve(imports(question.text, kin), question.path, material.named)[:FILES]
-        return [source for path, _ in found if (source := material.source(path)) is not None]
+
+def _imported(question: Question, material: Material, kin: str) -> list[Imported]:
+    found = resolve(imports(question.text, kin), question.path, material.named)[:FILES]
+    sources = ((material.source(path), one) for path, one in found)
+    return [(source, one) for source, one in sources if source is not None]
+
+
+def _further(
+    names: frozenset[str], imported: Iterable[Source], material: Material, known: Iterable[str]
+) -> Iterator[Source]:
+    """What the imported texts import, where the import or the file's name may mean one of these."""
+    seen = set(known)
+    for source in imported:
+        kin = family(source.language, source.path)
+        found = [one for one in imports(source.text, kin) if _may_mean(one, names)]
+        for path, _ in resolve(found, source.path, material.named):
+            text = material.source(path) if path not in seen else None
+            seen.add(path)
+            if text is not None and any(name in text.text for name in names):
+                yield text
+            if len(seen) > 2 * FILES:
+                return
+
+
+def _may_mean(one: Import, names: frozenset[str]) -> bool:
+    return not names.isdisjoint(one.names) or "*" in one.names or not one.names
 
 
 class Chosen:
     """Pieces taken so far, none of them twice, and what is left of the budget."""
 
-    def __init__(self, question: Question, tokens: int) -> None:
+    def __init__(self, question: Question, tokens: int, shares: Mapping[Kind, float]) -> None:
         self.pieces: list[Piece] = []
         self._words: list[Words] = []
         self._left = float(tokens)
-        self._shares = {kind: share * tokens for kind, share in SHARES.items()}
+        self._shares = {kind: shares.get(kind, 0.0) * tokens for kind in SHARES}
         self._question = question
         lines = question.text.split("\n")
         low, high = max(0, question.line - WINDOW), question.line + WINDOW

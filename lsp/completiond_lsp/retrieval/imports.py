@@ -9,16 +9,32 @@ MAX_IMPORTS = 64
 MAX_SCANNED = 65_536
 """Characters from the beginning: imports stand there."""
 
+PACKAGE_FILES = ("__init__", "index", "mod", "lib")
+"""Files that stand for their folder."""
+
 Named = Callable[[str], Sequence[str]]
 """From a file's name without endings to the paths of the files that are named so."""
 
 
 class Import(NamedTuple):
-    """`up` directories up from the file itself, or -1 for anywhere; then down along `parts`."""
+    """`up` directories up from the file itself, or -1 for anywhere; then down along `parts`.
+
+    `here` is how the names are called in the text, where that is something else.
+    """
 
     parts: tuple[str, ...]
     names: tuple[str, ...] = ()
     up: int = -1
+    here: tuple[str, ...] = ()
+
+    def called(self, path: str) -> str:
+        """The name that the text has for the file at `path`, which this import means; or none."""
+        *folders, name = path.split("/")
+        stem = name.split(".")[0]
+        stem = folders[-1] if stem in PACKAGE_FILES and folders else stem
+        if not self.names:
+            return self.here[0] if self.here else stem
+        return dict(zip(self.names, self.here or self.names, strict=False)).get(stem, "")
 
 
 _PYTHON = re.compile(
@@ -69,11 +85,15 @@ def _python(text: str) -> Iterator[Import]:
             for module in found["whole"].split(","):
                 name, _, alias = module.strip().partition(" as ")
                 if name:
-                    yield Import(tuple(name.strip().split(".")), (alias.strip(),) if alias else ())
+                    here = (alias.strip(),) if alias else ()
+                    yield Import(tuple(name.strip().split(".")), here=here)
             continue
-        names = re.findall(r"(\w+)(?:\s+as\s+\w+)?", found["many"] or found["few"] or "")
+        listed = found["many"] or found["few"] or ""
+        pairs = re.findall(r"(\w+)(?:\s+as\s+(\w+))?", listed)
         parts = tuple(part for part in (found["module"] or "").split(".") if part)
-        yield Import(parts, tuple(names), len(found["dots"]) - 1 if found["dots"] else -1)
+        names = tuple(name for name, _ in pairs)
+        here = tuple(alias or name for name, alias in pairs)
+        yield Import(parts, names, len(found["dots"]) - 1 if found["dots"] else -1, here)
 
 
 def _script(text: str) -> Iterator[Import]:
@@ -142,7 +162,6 @@ _READERS: dict[str, Callable[[str], Iterator[Import]]] = {
     "c": _include,
     "go": _go,
 }
-_PACKAGE_FILES = ("__init__", "index", "mod", "lib")
 
 
 def resolve(found: Iterable[Import], asking: str, named: Named) -> list[tuple[str, Import]]:
@@ -174,7 +193,7 @@ def _spellings(one: Import) -> Iterator[tuple[str, ...]]:
             yield (*one.parts, name)
     if one.parts:
         yield one.parts
-    for package in _PACKAGE_FILES:
+    for package in PACKAGE_FILES:
         if one.parts or one.up >= 0:
             yield (*one.parts, package)
 

@@ -5,15 +5,15 @@ open it is told with each question.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from completiond.redaction import is_secret_file
 from completiond_lsp.paths import relative_path, uri_path
 from completiond_lsp.retrieval.ask import Ask, Open
-from completiond_lsp.retrieval.gather import Gatherer, Material
+from completiond_lsp.retrieval.gather import SHARES, Gatherer, Material
 from completiond_lsp.retrieval.notebooks import code_of
-from completiond_lsp.retrieval.sources import Piece, Question, Source, clean, source
+from completiond_lsp.retrieval.sources import Kind, Piece, Question, Source, clean, source
 from completiond_lsp.retrieval.stable import renewed
 from completiond_lsp.retrieval.workspace import Workspace
 
@@ -29,11 +29,18 @@ CELLS = "#cells"
 
 
 class Library:
-    def __init__(self, folders: Sequence[str], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folders: Sequence[str],
+        warn: Callable[[str], None],
+        shares: Mapping[Kind, float] = SHARES,
+        within_s: float = WITHIN_S,
+    ) -> None:
+        self._within_s = within_s
         self._folders = tuple(folders)
         roots = [uri_path(uri) for uri in folders if urlsplit(uri).scheme == "file"]
         self.workspace = Workspace([root for root in roots if root], warn)
-        self._gatherer = Gatherer()
+        self._gatherer = Gatherer(shares)
         self._texts: dict[str, tuple[int, Source | None]] = {}
         self._allowed: dict[str, bool] = {}
 
@@ -50,7 +57,9 @@ class Library:
         text = here.text if here is not None else clean(ask.here.text)
         question = Question(path, ask.here.language, text, ask.line)
         material = Material(self._open(ask), self.workspace, ask.past)
-        fresh = self._gatherer.pieces(question, material, tokens=ask.tokens, within_s=WITHIN_S)
+        fresh = self._gatherer.pieces(
+            question, material, tokens=ask.tokens, within_s=self._within_s
+        )
         held = [piece for piece in ask.held if self._holds(piece, material, question)]
         return renewed(held, fresh, ask.tokens)
 

@@ -1,17 +1,26 @@
 """Definitions of the names that stand near a cursor. Knows how to weigh a name and a definition.
 
-What a text defines is read once and kept while the text stays as it is.
+What a name in front of a dot is of comes first: what can follow the dot stands nowhere else. What a
+text defines is read once and kept while the text stays as it is.
 """
 
 import time
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
-from completiond_lsp.retrieval.definitions import Definition, by_lines, outline
+from completiond_lsp.retrieval.definitions import (
+    Definition,
+    by_lines,
+    heads,
+    importing,
+    members,
+    outline,
+)
 from completiond_lsp.retrieval.grammars import by_tree
-from completiond_lsp.retrieval.imports import imports
+from completiond_lsp.retrieval.imports import Import, imports
 from completiond_lsp.retrieval.languages import family
+from completiond_lsp.retrieval.receivers import OURSELVES, Receiver, bases, receivers, typed
 from completiond_lsp.retrieval.sources import Piece, Question, Source
 from completiond_lsp.retrieval.words import words
 
@@ -25,57 +34,178 @@ MEMBER = 0.5
 """What a definition inside another one counts: such names mean many things."""
 FROM_OPEN = 0.4
 """What a definition counts in a text that is not imported."""
+OF_RECEIVER = 2.0
+"""What the type of a name in front of a dot counts, or the file that the name stands for."""
+OF_PARENT = 0.8
+"""What a type counts that another one is made of, by the other's weight."""
+GENERATIONS = 3
 LEAST = 0.05
 MOST = 12
 LINES = 14
 """Of a definition; a longer one is quoted in outline."""
+MEMBERS = 1_300
+"""Characters of all that can follow one dot."""
 TEXTS = 256
 """Texts whose definitions are kept."""
 
+T = TypeVar("T")
+Imported = tuple[Source, Import]
+Known = dict[str, list[tuple[Source, Definition]]]
+
+
+class Around(NamedTuple):
+    """The texts that may define a name: imported ones, open ones that are not, and on demand those
+    that the imported ones import and that may know certain names."""
+
+    imported: Sequence[Imported] = ()
+    near: Sequence[Source] = ()
+    further: Callable[[frozenset[str]], Iterable[Source]] = lambda names: ()
+
 
 class Weighed(NamedTuple):
+    """`definition` None is the whole file. `members`: what it holds is asked for."""
+
     weight: float
     source: Source
-    definition: Definition
+    definition: Definition | None
+    members: bool = False
 
 
-class Names:
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Source, list[Definition]]] = OrderedDict()
+class Kept(Generic[T]):
+    """What was read in each text, while the text stays as it is; of the latest used ones."""
 
-    def wanted(
-        self, question: Question, imported: Sequence[Source], near: Iterable[Source], end: float
-    ) -> Iterator[Piece]:
-        """Pieces that define what the cursor's lines use, the weightiest first."""
-        weights = _weights(question)
-        own = Source(question.path, question.language, question.text)
-        kin = family(question.language, question.path)
-        ours = by_lines(own.text, kin)  # it has just been edited: a tree would be built each time
-        defined = {one.name for one in ours if not one.owner}
-        found: list[Weighed] = []
-        for source in [own, *near]:
-            base = 1.0 if source is own or source in imported else FROM_OPEN
-            for one in ours if source is own else self.definitions(source):
-                weight = weights.get(one.name, 0.0) * base * (MEMBER if one.owner else 1.0)
-                if weight > LEAST and (source is own or one.name not in defined):
-                    found.append(Weighed(weight, source, one))
-            if time.monotonic() > end:
-                break
-        yield from map(_piece, _ranked(found))
+    def __init__(self, read: Callable[[Source], T]) -> None:
+        self._read = read
+        self._kept: OrderedDict[str, tuple[Source, T]] = OrderedDict()
 
-    def definitions(self, source: Source) -> list[Definition]:
+    def of(self, source: Source) -> T:
         kept = self._kept.get(source.path)
         if kept is not None and (kept[0] is source or kept[0].text == source.text):
             self._kept.move_to_end(source.path)
             return kept[1]
-        found = by_tree(source.text, source.language, source.path)
-        if found is None:
-            found = by_lines(source.text, family(source.language, source.path))
+        found = self._read(source)
         self._kept[source.path] = source, found
         self._kept.move_to_end(source.path)
         if len(self._kept) > TEXTS:
             self._kept.popitem(last=False)
         return found
+
+
+class Names:
+    def __init__(self) -> None:
+        self._definitions = Kept(_defined)
+
+    def wanted(self, question: Question, around: Around, end: float) -> Iterator[Piece]:
+        """Pieces that define what the cursor's lines use, the weightiest first."""
+        own = Source(question.path, question.language, question.text)
+        before = receivers(question)
+        sources = [own, *(source for source, _ in around.imported), *around.near]
+        known = self._read(own, sources, end)
+        found = [*_modules(before, around.imported), *_named(question, own, known, around)]
+        types = _types_of(before, question, around.imported)
+        found += self._of_types(types, known, around, end)
+        yield from filter(None, map(self._piece, _ranked(found)))
+
+    def _read(self, own: Source, sources: Iterable[Source], end: float) -> Known:
+        """What the sources define, by name; those that can be read in time."""
+        known: Known = defaultdict(list)
+        for source in sources:
+            # What is edited is read by its lines: a tree would be built at each edit.
+            by = _by_lines(source) if source is own else self._definitions.of(source)
+            for one in by:
+                known[one.name].append((source, one))
+            if time.monotonic() > end:
+                break
+        return known
+
+    def _of_types(
+        self, types: Mapping[str, float], known: Known, around: Around, end: float
+    ) -> Iterator[Weighed]:
+        """The definitions of these types, and their parents, in further files too."""
+        waiting = dict(types)
+        for _ in range(GENERATIONS):
+            missing = frozenset(waiting) - frozenset(known)
+            for source in around.further(missing) if missing else ():
+                for one in self._definitions.of(source):
+                    known[one.name].append((source, one))
+                if time.monotonic() > end:
+                    return
+            parents: dict[str, float] = {}
+            for name, weight in waiting.items():
+                for source, one in known.get(name, ()):
+                    if one.owner or weight * OF_RECEIVER <= LEAST:
+                        continue
+                    yield Weighed(OF_RECEIVER * weight, source, one, members=True)
+                    for parent in bases(source.lines[one.first : one.first + 3], one.name):
+                        parents[parent] = max(parents.get(parent, 0.0), weight * OF_PARENT)
+            waiting = {name: weight for name, weight in parents.items() if name not in types}
+
+    def _piece(self, found: Weighed) -> Piece | None:
+        source, one = found.source, found.definition
+        if one is None:
+            text = heads(source.lines, self._definitions.of(source), MEMBERS)
+            text = text or importing(source.lines, MEMBERS)
+        elif found.members:
+            text = members(source.lines, one, MEMBERS)
+        else:
+            text = outline(source.lines, one, LINES)
+        text = text.strip("\n")
+        if not text:
+            return None
+        whole = one is not None and text.count("\n") + 1 >= one.last - one.first
+        first, last = (one.first, one.last) if one is not None and whole else (-1, -1)
+        return Piece("definition", source.path, source.language, first, last, text)
+
+
+def _types_of(
+    before: Mapping[str, Receiver], question: Question, imported: Sequence[Imported]
+) -> dict[str, float]:
+    """How much each type counts of which a name in front of a dot may be."""
+    own = typed(question.text, before)
+    named = {name for _, one in imported for name in one.names}
+    unknown = [n for n, one in before.items() if n not in own and (one.attribute or n in named)]
+    theirs = [typed(source.text, unknown) for source, _ in imported] if unknown else []
+    types: dict[str, float] = {}
+    for name, (weight, _) in before.items():
+        if name in OURSELVES:
+            found: Iterable[str] = bases(question.text.split("\n")[: question.line + 1])
+        else:
+            elsewhere = {one for known in theirs for one in known.get(name, ())}
+            found = own.get(name) or elsewhere or {name}
+            found = {*found, name} if name[0].isupper() else found  # a type of its own
+        for one in found:
+            types[one] = max(types.get(one, 0.0), weight)
+    return types
+
+
+def _defined(source: Source) -> list[Definition]:
+    found = by_tree(source.text, source.language, source.path)
+    return _by_lines(source) if found is None else found
+
+
+def _by_lines(source: Source) -> list[Definition]:
+    return by_lines(source.text, family(source.language, source.path))
+
+
+def _named(question: Question, own: Source, known: Known, around: Around) -> Iterator[Weighed]:
+    """The definitions of the names that stand near the cursor."""
+    for name, weight in _weights(question).items():
+        found = known.get(name, ())
+        ours = any(source is own and not one.owner for source, one in found)
+        for source, one in found:
+            here = weight * (FROM_OPEN if source in around.near else 1.0)
+            here *= MEMBER if one.owner else 1.0
+            if here > LEAST and (source is own or not ours):
+                yield Weighed(here, source, one)
+
+
+def _modules(before: Mapping[str, Receiver], imported: Iterable[Imported]) -> Iterator[Weighed]:
+    """Files that a name in front of a dot stands for."""
+    for source, one in imported:
+        name = one.called(source.path)
+        receiver = before.get(name)
+        if receiver is not None and not name[0].isupper():  # such a name is a type
+            yield Weighed(OF_RECEIVER * receiver.weight, source, None, members=True)
 
 
 def _weights(question: Question) -> dict[str, float]:
@@ -93,14 +223,25 @@ def _weights(question: Question) -> dict[str, float]:
     return weights
 
 
-def _ranked(found: list[Weighed]) -> list[Weighed]:
-    """The best; a name that many texts define says little about any of them."""
-    texts = Counter(name for name, _ in {(w.definition.name, w.source.path) for w in found})
-    scored = [w._replace(weight=w.weight / texts[w.definition.name]) for w in found]
-    return sorted(scored, key=lambda w: -w.weight)[:MOST]
+def _ranked(found: Iterable[Weighed]) -> list[Weighed]:
+    """The best, each once; a name that many texts define says little about any of them."""
+    best: dict[tuple[str, int], Weighed] = {}
+    texts: dict[str, set[str]] = defaultdict(set)
+    for one in found:
+        key = (one.source.path, one.definition.first if one.definition else -1)
+        if key not in best or best[key].weight < one.weight:
+            best[key] = one
+        if one.definition is not None:
+            texts[one.definition.name].add(one.source.path)
+    scored = [
+        one._replace(weight=one.weight / max(1, len(texts[one.definition.name])))
+        if one.definition
+        else one
+        for one in best.values()
+    ]
+    return sorted(scored, key=_place)[:MOST]
 
 
-def _piece(found: Weighed) -> Piece:
-    source, one = found.source, found.definition
-    text = outline(source.lines, one, LINES).strip("\n")
-    return Piece("definition", source.path, source.language, one.first, one.last, text)
+def _place(one: Weighed) -> tuple[float, str, int]:
+    """What comes first; of equal weight always the same."""
+    return -one.weight, one.source.path, one.definition.first if one.definition else -1

@@ -54,6 +54,38 @@ def test_only_what_a_person_writes_in_the_workspace_is_quoted(tmp_path: Path) ->
         assert quoted(library, here, buffer(uri)) == set(), uri
 
 
+def test_buffers_of_a_windows_workspace_are_quoted_by_their_place_in_it() -> None:
+    library = Library(["file:///c%3A/work"], pytest.fail)
+    here = buffer("file:///c%3A/work/src/a.py", HERE)
+    for uri in ("file:///c%3A/work/src/b.py", "file:///C:/work/src/b.py"):
+        assert quoted(library, here, buffer(uri)) == {"src/b.py"}
+    for uri in ("file:///d%3A/work/src/b.py", "file:///c%3A/worksheet/b.py"):
+        assert quoted(library, here, buffer(uri)) == set()
+
+
+def test_a_workspace_that_is_reached_by_a_link_is_quoted_and_a_link_out_of_it_is_not(
+    tmp_path: Path,
+) -> None:
+    real, outside, link = tmp_path / "real", tmp_path / "out", tmp_path / "link"
+    real.mkdir()
+    outside.mkdir()
+    (outside / "c.py").write_text(HELPER)
+    (real / "b.py").write_text(HELPER)
+    (real / "c.py").symlink_to(outside / "c.py")
+    (real / "sub").symlink_to(outside, target_is_directory=True)
+    link.symlink_to(real, target_is_directory=True)
+    library = Library([link.as_uri()], pytest.fail, within_s=60.0)
+    here = buffer((link / "a.py").as_uri(), HERE)
+    assert quoted(library, here, buffer((link / "b.py").as_uri())) == {"b.py"}
+    for path in ("c.py", "sub/c.py"):
+        assert quoted(library, here, buffer((link / path).as_uri())) == set()
+    library.refresh()
+    named = buffer(
+        (link / "a.py").as_uri(), "from b import helper\nfrom c import helper as h\nh(\n"
+    )
+    assert {piece.path for piece in library.answer(Ask(named, 2, [], Past()))} == {"b.py"}
+
+
 def test_the_other_cells_of_a_notebook_are_one_text(tmp_path: Path) -> None:
     library = Library([tmp_path.as_uri()], pytest.fail)
     cell = f"vscode-notebook-cell:{tmp_path}/n.ipynb#W"
