@@ -6,6 +6,8 @@ so; else by all of it. What begins like one of several similar lines may be one 
 
 import re
 from collections.abc import Iterable
+from itertools import islice
+from os.path import commonprefix
 
 from completiond.brackets import REACH_AFTER, REACH_BEFORE, balance
 
@@ -14,8 +16,8 @@ WORDS, SHARE = 3, 0.3
 a line that begins like the next one so far; of one word and a fifth, four were."""
 _WORD = re.compile(r"\w")
 _WORDS = re.compile(r"\w+\W?")
-_LEAST = 3
-"""Characters of a line that is told by all of it."""
+_LEAST, _LONGEST = 3, 400
+"""Characters of a line that is told at all, and of one that is told by its beginning."""
 
 
 def mark(line: str, before: str, after: str) -> str:
@@ -48,10 +50,11 @@ def _whole(line: str) -> str:
 
 
 def _beginning(core: str, others: Iterable[str]) -> str:
-    words = [found.end() for found in _WORDS.finditer(core)]
-    size = max(words[WORDS - 1], round(SHARE * len(core))) if len(words) >= WORDS else len(core)
-    while size < len(core) and any(other.startswith(core[:size]) for other in others):
-        size += 1
+    words = [found.end() for found in islice(_WORDS.finditer(core), WORDS)]
+    if len(words) < WORDS or len(core) > _LONGEST:
+        return _whole(core)
+    alike = max((len(commonprefix([core, other])) for other in others), default=0)
+    size = max(words[-1], round(SHARE * len(core)), alike + 1)
     while size < len(core) and _WORD.match(core[size - 1]):
         size += 1
     return core[:size] if size < len(core) else _whole(core)
