@@ -96,12 +96,31 @@ def written(arguments: argparse.Namespace) -> list[Written]:
     items = {item.key: item for item in chosen(arguments)}
     asked = {"invoked": arguments.invoked}
     if arguments.perfect:
+        tokenizer = load_tokenizer(arguments.model)
+        texts = {key: item.middle + item.suffix[:BEHIND] for key, item in items.items()}
         return [
-            Written(item, item.middle + item.suffix[:BEHIND], "length", **asked)
-            for item in items.values()
+            Written(items[key], text, "length", ends=ends(text, tokenizer), **asked)
+            for key, text in texts.items()
         ]
     found = (dict(row) for row in rows(arguments.judge) if row["item"] in items)
     return [Written(items[row.pop("item")], **row, **asked) for row in found]
+
+
+def load_tokenizer(model: str) -> Any:
+    from completiond.model import store
+    from completiond.prompt.tokenizer import Tokenizer
+
+    files = store.resolve(model)
+    return Tokenizer.load(files.directory, name=files.name)
+
+
+def ends(text: str, tokenizer: Any) -> list[int]:
+    """Where each token of `text` ends in it."""
+    spelled, found = b"", []
+    for token in tokenizer.encode(text):
+        spelled += tokenizer.token_bytes(token)
+        found.append(len(spelled.decode("utf-8", "replace")))
+    return found
 
 
 # -- what is shown of it --------------------------------------------------------------------------
@@ -136,14 +155,18 @@ def _compared(said: Sequence[Written], whole: Sequence[str], name: str) -> Count
 
 
 def _decoded(said: Sequence[Written]) -> dict[str, Any]:
-    """Tokens that are decoded with all rules, and those of them that are shown.
+    """Tokens that are decoded with all rules, and those of them that are shown, also by set.
 
-    The healed part is not counted. `last`: the tokens that ended a run without being shown; one is
-    drawn by the same pass as what stands in front of it.
+    The healed part is not counted. `last`: the tokens that ended a run without being shown.
     """
     total = Counter[str]()
-    for one in said:
-        total.update(_tokens(one))
+    for name in sorted({one.item.set for one in said}):
+        found = Counter[str]()
+        for one in said:
+            if one.item.set == name:
+                found.update(_tokens(one))
+        print(f"{name}: {found['shown']} of {found['decoded']} tokens are shown")
+        total += found
     decoded = max(1, total["decoded"])
     shares = {
         "shown": total["shown"] / decoded,

@@ -61,6 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repositories", type=Path, help="folder of a cross-file set's own ones")
     parser.add_argument("--layouts", action="store_true", help="each layout, healed and not")
     parser.add_argument("--rules", action="store_true", help="with and without each rule")
+    parser.add_argument("--invoked", action="store_true", help="ask as by hand: whole blocks")
     parser.add_argument("--no-tests", action="store_true", help="run no tests of items")
     parser.add_argument("--report", action="store_true", help="only tell what FILE holds")
     parser.add_argument("--losses", action="store_true", help="what a peer has right and we not")
@@ -100,7 +101,7 @@ def peer(arguments: argparse.Namespace) -> str:
 
 def plan(arguments: argparse.Namespace) -> list[Setting]:
     """Every setting of the run, the product's own first."""
-    ours = product()
+    ours = product()._replace(invoked=arguments.invoked)
     contexts = ["none", *(name for name in arguments.context if name != "none")]
     settings = [ours._replace(context=name) for name in contexts]
     if arguments.layouts:

@@ -26,16 +26,19 @@ LAYOUTS = {
 
 
 class Setting(NamedTuple):
-    """What is asked of whom: a side, a layout of ours, a source of chunks; `free` of stop rules."""
+    """What is asked of whom: a side, a layout of ours, a source of chunks; `free` of stop rules;
+    `invoked` as by hand."""
 
     side: str
     layout: str
     context: str = "none"
     free: bool = False
+    invoked: bool = False
 
     @property
     def name(self) -> str:
-        return "/".join(filter(None, (*self[:3], "free" if self.free else "")))
+        how = ("invoked" if self.invoked else "", "free" if self.free else "")
+        return "/".join(filter(None, (*self[:3], *how)))
 
 
 class Side(Protocol):
@@ -60,7 +63,8 @@ class Ours:
         if item.key != self._last:
             self._filler.forget()  # of one item, what two layouts share is computed once
             self._last = item.key
-        built = self._filler.built(item, most_tokens(item), LAYOUTS[setting.layout], chunks)
+        manner = LAYOUTS[setting.layout]._replace(invoked=setting.invoked)
+        built = self._filler.built(item, most_tokens(item), manner, chunks)
         brief = item.kind in LINE_KINDS and setting.layout != self._whole
         stop = built.stop | ({"single": True} if brief else {})
         ran = self._filler.run(built, stop, free=setting.free)

@@ -14,10 +14,11 @@ PASS_MS = 500.0
 
 
 class Manner(NamedTuple):
-    """How a prompt is laid out; what is empty or None is the product's default."""
+    """How a prompt is laid out and asked; what is empty or None is the product's default."""
 
     layout: str = ""
     healing: bool | None = None
+    invoked: bool = False
 
 
 PRODUCT = Manner()
@@ -84,7 +85,9 @@ class Filler:
         self, item: Item, max_tokens: int, manner: Manner = PRODUCT, chunks: Sequence[Any] = ()
     ) -> Any:
         """The prompt at the item's hole."""
-        return self._builder(manner).build(item.snapshot(), chunks, max_tokens=max_tokens)
+        return self._builder(manner).build(
+            item.snapshot(), chunks, max_tokens=max_tokens, invoked=manner.invoked
+        )
 
     def forget(self) -> None:
         """Give the KV cache back: nothing of the last prompts is used again."""

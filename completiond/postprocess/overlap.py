@@ -7,6 +7,7 @@ it begins to repeat it, and nothing is ever replaced.
 import re
 
 from completiond.brackets import PAIRS, balance, blanked, first, strays
+from completiond.postprocess.ahead import goes_on_behind
 from completiond.postprocess.place import Place
 
 _ENDS = frozenset(PAIRS.values())
@@ -75,7 +76,7 @@ def without_below(text: str, at: Place) -> str:
     for n in range(len(lines)):
         tail = [line for line in whole[n:] if line.strip()]
         exact = n > 0 or not _WORD.search(tail[0] if tail else "")
-        if tail and _repeats(tail, at.below, exact=exact):
+        if tail and (_repeats(tail, at.below, exact=exact) or _runs_over(tail, at, n)):
             return _lines_before(lines, n)
     return text
 
@@ -113,6 +114,19 @@ def _whole(text: str, at: Place) -> tuple[list[str], list[str]]:
     if _core(at.rest) == "":
         whole[-1] += at.rest.rstrip()
     return lines, whole
+
+
+def _runs_over(tail: list[str], at: Place, n: int) -> bool:
+    """Whether the buffer goes on with `tail`, but for what its last line says behind the buffer's.
+
+    A line that somebody types, and that is there below already, is another one.
+    """
+    *whole, last = tail
+    following = at.below[: len(tail)]
+    if len(following) < len(tail) or (not whole and not n and at.line.strip()):
+        return False
+    same = [line.rstrip() for line in whole] == [line.rstrip() for line in following[:-1]]
+    return same and goes_on_behind(last, following[-1].rstrip())
 
 
 def _lines_before(lines: list[str], n: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from completiond import brackets
+from completiond.postprocess.ahead import says
 from completiond.postprocess.leaks import find_leak
 from completiond.prompt.extent import goes_on, opens_block
 
@@ -53,7 +54,7 @@ class Reader:
     def feed(self, text: str) -> Stop | None:
         self._text += text
         stop: Stop | None = None
-        for cut in (self._leaked(len(text)), self._closed(), self._reached_bracket()):
+        for cut in (self._leaked(len(text)), self._closed(), self._reached_bracket(), self._rest()):
             stop = cut or stop  # each looks at what the one before it has left
         return self._in_lines() or stop or self._loops()
 
@@ -88,6 +89,15 @@ class Reader:
             if not self._opens_again(at):
                 return None
         return None
+
+    def _rest(self) -> Stop | None:
+        """Whether one line has come to what stands right of the cursor."""
+        mark = self._data["mark"] if self._data["single"] and "suffix" in self._on else ""
+        at = self._text.find(mark) if mark else -1
+        if at < 0 or not says(self._text[at:], mark):
+            return None
+        self._text = self._text[:at]
+        return Stop("suffix", at)
 
     def _strays(self) -> Iterator[int]:
         """Where brackets are closed that are closed behind the cursor, or that nobody opened."""
@@ -173,12 +183,21 @@ class Reader:
 
     def _statement(self, whole: str, end: int) -> Stop | None:
         """Whether the one statement that is asked for is complete with this line."""
+        if self._has_body(whole):
+            return Stop("statement", end)
         if goes_on(self._data["line"] + self._text[:end]):
             return None
         if opens_block(whole):
             self._enter(whole)
             return None
         return Stop("statement", end)
+
+    def _has_body(self, whole: str) -> bool:
+        """Whether the cursor's line opens what the buffer has below it already."""
+        if self._seen or self._data["rest"] or self._data["closer"]:
+            return False
+        opens = opens_block(whole) or whole.rstrip()[-1:] in ("(", "[", "{")
+        return opens and _width(self._data["next"]) > _width(whole)
 
     def _enter(self, opening: str) -> None:
         """The rest is the block behind the line `opening`."""
@@ -190,13 +209,22 @@ class Reader:
         rest = self._data["rest"]
         if self._data["above"]:  # a line that stands there as it is, its indentation too
             reached = whole == self._data["line"] + rest
-            return Stop("suffix", self._shown_end + bool(self._seen)) if reached else None
+            stop = Stop("suffix", self._shown_end + bool(self._seen))
+            return stop if reached else self._meets(whole)
         if rest and self._seen and line.strip() == rest and not self._told_by_bracket(rest):
             return Stop("suffix", start + len(line) - len(line.lstrip()))
         if not (self._seen or not self._data["line"].strip()):
             return None
         reached = self._data["next"] and whole.rstrip() == self._data["next"]
-        return Stop("suffix", self._shown_end) if reached else None
+        return Stop("suffix", self._shown_end) if reached else self._meets(whole)
+
+    def _meets(self, whole: str) -> Stop | None:
+        """Whether a line, complete or not, is known to be the one that stands below already."""
+        if "suffix" not in self._on or not (self._seen or not self._data["line"].strip()):
+            return None
+        if not says(whole, self._data["mark"]):
+            return None
+        return Stop("suffix", self._shown_end + bool(self._data["above"] and self._seen))
 
     def _told_by_bracket(self, rest: str) -> bool:
         """Whether its closing is seen; a line of the same bracket may close another one."""
@@ -223,12 +251,15 @@ class Reader:
         return _width(whole) < max(self._base or 0, self._floor)
 
     def _unfinished(self) -> Stop | None:
-        """A line that has begun left of the block ends it, unless it may be the closing one."""
+        """A line that has begun left of the block ends it, unless it may be the closing one; so
+        does one that is known by its beginning."""
         line = self._text[self._start :]
         begun = line.strip()
-        if self._data["single"] or not begun or not self._dedents(line):
+        if self._data["single"] or not begun:
             return None
-        return None if _may_close(begun) else Stop("dedent", self._shown_end)
+        if self._dedents(line):
+            return None if _may_close(begun) else Stop("dedent", self._shown_end)
+        return self._meets(line if self._seen else self._data["line"] + line)
 
 
 def _may_close(begun: str) -> bool:

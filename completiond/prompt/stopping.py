@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from completiond import brackets
+from completiond.postprocess.ahead import mark
 from completiond.postprocess.leaks import spells_any
 from completiond.prompt.extent import ONLY_CLOSERS, extent
 from completiond.prompt.reading import Reader
@@ -43,6 +44,8 @@ def rule(
     indented = bool(rest.strip()) and rest[0] in " \t"
     above = much == "block" and (indented or not ONLY_CLOSERS.fullmatch(rest))
     line = at.before[at.before.rfind("\n") + 1 :].rstrip("\r")
+    below = _first_line(at.after.partition("\n")[2])
+    ahead = rest.rstrip() if much == "line" else line + rest.rstrip() if above else below
     return {
         "stop_ids": sorted(stop_ids),
         "healed": healed,
@@ -52,7 +55,8 @@ def rule(
         "patient": invoked,
         "line": line,
         "rest": rest.rstrip() if above else rest.strip(),
-        "next": _first_line(at.after[len(rest) :]),
+        "next": below,
+        "mark": mark(ahead, at.before, at.after),
         "closable": brackets.closable(at.before, at.after, at.language),
         "closer": brackets.first(at.closers.strip()),
         "writes_closer": "\n" not in at.closers,

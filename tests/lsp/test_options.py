@@ -74,6 +74,29 @@ def test_what_other_clients_put_beside_ours_is_no_mistake() -> None:
     assert parse(raw, Options()) == (Options(), [])
 
 
+@pytest.mark.parametrize(
+    ("raw", "holds"),
+    [
+        (
+            {"enabled": True, "disabledLanguages": ["python"]},
+            Options(disabled_languages=("python",)),
+        ),
+        ({"insertSpaces": False, "tabSize": 0}, Options(insert_spaces=False)),
+        ({"context": True, "contextTokens": 0}, Options(context=True, context_tokens=0)),
+        ({"maxTokens": 0, "maxMs": 0}, Options()),
+        ({"maxTokens": 9, "completiond": {"maxTokens": 3}}, Options(max_tokens=3)),
+        ({"enabled": True, "completiond": {"enabled": False}}, Options(enabled=False)),
+    ],
+)
+def test_settings_that_contradict_each_other_are_settled_without_a_warning(
+    raw: Any, holds: Options
+) -> None:
+    options, warnings = parse(raw, Options())
+    assert (options, warnings) == (holds, [])
+    assert not options.wants("python") or options.enabled
+    assert options.indent == ""  # with no size the file decides, whatever it is indented with
+
+
 def test_a_disabled_language_is_not_wanted() -> None:
     options = Options(disabled_languages=("markdown",))
     assert options.wants("python") and not options.wants("markdown")

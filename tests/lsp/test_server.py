@@ -32,6 +32,8 @@ async def test_initialize_is_quick_small_and_advertises_inline_completion(
     with capsys.disabled():
         print(f"\n  initialize {editor.initialize_s:.2f} s, {mib:.0f} MiB")  # noqa: T201
     assert editor.capabilities["inlineCompletionProvider"] == {}
+    # Cells of notebooks come as documents: who takes them in another way is not asked about them.
+    assert "notebookDocumentSync" not in editor.capabilities
     assert editor.initialize_s < 0.6 * CI_FACTOR
     assert mib <= 60
 
