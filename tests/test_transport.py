@@ -20,7 +20,7 @@ import zmq.asyncio
 from completiond import endpoint as ep
 from completiond import keys
 from completiond.errors import ConfigError, EndpointInUse, TransportError
-from completiond.footprint import anonymous_bytes
+from completiond.footprint import anonymous_bytes, return_free_memory
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.router import UNREAD_OUT
