@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench_page import page
 from bench_recording import recording
 
 from completiond.record import figures, place, queries
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         asked = questions(store, arguments.repeat)
         for name, times in asked.items():
             print(f"  {name:28} p50 {_at(times, 0.5):6.1f} ms  p95 {_at(times, 0.95):6.1f} ms")
+        opened = page(Path(folder))
     every = [ms for times in asked.values() for ms in times]
     return {
         "keys": arguments.keys,
@@ -53,6 +55,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "query_p50_ms": round(_at(every, 0.5), 2),
         "query_p95_ms": round(_at(every, 0.95), 2),
         "slowest": max(asked, key=lambda name: _at(asked[name], 0.95)),
+        **opened,
     } | recording(arguments.recorded)
 
 
@@ -132,6 +135,7 @@ def _asked(draw: random.Random, number: int, same: dict[str, Any]) -> Full:
         prefilled=20,
         generated=18,
         passes=9,
+        wrote=8,
         drafted=sum(draft.drafted for draft in drafts),
         held=sum(draft.held for draft in drafts),
         details={"ended": ["eos"]},

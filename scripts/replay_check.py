@@ -69,6 +69,9 @@ class Watch:
     def ended(self, flight: Flight, outcome: Outcome) -> None:
         self._runs[id(flight.snapshot)] = flight, tuple(outcome.ids)
 
+    def follows(self, work: Work, flight: Flight) -> None:
+        """Only answers count."""
+
     def answered(
         self, flights: Flights, work: Work, answer: Answer, source: Flight | Answered
     ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from completiond.errors import RecordError
-from completiond.record import filters, place
+from completiond.record import filters, place, schema
 from completiond.record.rows import (
     EVERYTHING,
     GROUP,
@@ -49,6 +49,11 @@ def reading(store: Path) -> Iterator[sqlite3.Connection]:
     """A connection for a while. Raises RecordError if the store cannot be read."""
     try:
         with closing(connect(store)) as db:
+            if 0 < schema.version(db) < schema.VERSION:
+                raise RecordError(
+                    f"An older version wrote the record {store}; start the daemon and ask it for "
+                    "a completion, which brings it up to date."
+                )
             yield db
     except sqlite3.Error as exc:
         raise RecordError(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rows_made import DAEMON, DRAFTS, NOW_MS, full, key
 
+from completiond.errors import RecordError
 from completiond.record import figures, place, queries, schema
 from completiond.record.rows import NUMBERS, WORDS, Filter, Pass, Said, Spelled
 from completiond.record.store import Full, Newer, Store
@@ -214,6 +215,8 @@ def test_a_store_of_the_first_version_is_migrated_with_its_keys_and_sums(tmp_pat
         )
     db.commit()
     db.close()
+    with pytest.raises(RecordError, match="An older version"), queries.reading(path):
+        pass
     Store(path, DAEMON).close()
     with queries.reading(path) as db:
         assert schema.version(db) == schema.VERSION
