@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from recipes import recipe
 from terminal import Terminal
 from vscode_server import editors
 from world import World, within
@@ -19,30 +20,15 @@ START = """
 (set-language-environment "UTF-8")
 (add-hook 'kill-emacs-hook
           (lambda () (with-current-buffer "*Messages*" (write-region nil nil "{messages}"))))
-(setq completiond-command '({command}))
 """
-LSP_MODE = """
+ALONE = """
 (load "lsp-mode-autoloads" nil t)
-(require 'lsp-mode)
-(require 'lsp-inline-completion)
-(setq lsp-enabled-clients '(completiond) lsp-enable-snippet nil
-      lsp-session-file "{home}/session"
-      lsp-auto-guess-root t lsp-inline-completion-idle-delay 0.1)
-(lsp-register-client
- (make-lsp-client :new-connection (lsp-stdio-connection (lambda () completiond-command))
-                  :activation-fn (lambda (&rest _) t)
-                  :add-on? t
-                  :server-id 'completiond))
-(define-key lsp-inline-completion-active-map (kbd "TAB") #'lsp-inline-completion-accept)
-(add-hook 'python-mode-hook #'lsp)
+(setq lsp-enabled-clients '(completiond) lsp-enable-snippet nil lsp-auto-guess-root t
+      lsp-session-file "{home}/session")
 """
-EGLOT = """
-(require 'eglot)
-(add-to-list 'eglot-server-programs
-             `(python-mode . (,@completiond-command
-                              :initializationOptions (:fallbackCompletion t))))
-(add-hook 'python-mode-hook #'eglot-ensure)
-"""
+"""lsp-mode as a package manager leaves it, without servers that happen to be on this machine."""
+LSP_MODE, EGLOT = 0, 1
+"""Which block of the document."""
 
 
 @pytest.fixture
@@ -53,14 +39,15 @@ def emacs() -> Path:
     return found
 
 
-def opened(world: World, program: Path, recipe: str, text: str) -> Terminal:
+def opened(world: World, program: Path, which: int, text: str) -> Terminal:
     """Emacs with a recipe, its own home, and a file of this text."""
     home = world.path / "home"
     home.mkdir()
     command = [sys.executable, "-m", "completiond_lsp.server", "--endpoint", world.endpoint]
     words = " ".join(map(json.dumps, command))
-    init = (START + recipe).replace("{command}", words).replace("{home}", str(home))
-    (home / "init.el").write_text(init.replace("{messages}", str(home / "messages")))
+    init = START + (ALONE if which == LSP_MODE else "") + recipe("Emacs", which, words)
+    init = init.replace("{home}", str(home)).replace("{messages}", str(home / "messages"))
+    (home / "init.el").write_text(init)
     (world.path / "a.py").write_text(text, encoding="utf-8")
     start = [str(program), "-nw", "-Q", "-l", str(home / "init.el"), str(world.path / "a.py")]
     env = world.env | {"HOME": str(home), "TERM": "screen-256color", "LC_ALL": "C.UTF-8"}

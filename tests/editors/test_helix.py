@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from recipes import recipe
 from terminal import Terminal
 from vscode_server import editors
 from world import World, within
@@ -12,16 +13,6 @@ from world import World, within
 pytestmark = pytest.mark.editor
 
 ANSWER = "area(width,\n        height) # é😀"
-LANGUAGES = """
-[language-server.completiond]
-command = {command}
-args = {args}
-config = {{ fallbackCompletion = true, startDaemon = false }}
-
-[[language]]
-name = "python"
-language-servers = ["completiond"]
-"""
 
 
 @pytest.fixture
@@ -37,8 +28,8 @@ def opened(world: World, program: Path, text: str) -> Terminal:
     folder = world.path / "config" / "helix"
     folder.mkdir(parents=True)
     command, *args = sys.executable, "-m", "completiond_lsp.server", "--endpoint", world.endpoint
-    languages = LANGUAGES.format(command=json.dumps(command), args=json.dumps(args))
-    (folder / "languages.toml").write_text(languages)
+    languages = recipe("Helix", 0, f"{json.dumps(command)}\nargs = {json.dumps(args)}")
+    (folder / "languages.toml").write_text(languages.replace('"pylsp", ', ""))
     (folder / "config.toml").write_text("")
     (world.path / "a.py").write_text(text, encoding="utf-8")
     env = {f"XDG_{name}_HOME": str(world.path / name.lower()) for name in ("CONFIG", "CACHE")}
@@ -76,7 +67,7 @@ def test_the_code_action_puts_it_in_as_it_is(world: World, helix: Path) -> None:
     with opened(world, helix, "# above\nx = \n") as terminal:
         terminal.sees("# above")
         terminal.keys("j", "g", "l", "l")
-        terminal.asks(["Escape", "Space", "a"], "Complete here")
+        terminal.asks(["Space", "a"], "Complete here")
         terminal.keys("Enter")
         terminal.sees("x = area(width,", "height) # é")
         assert saved(world, terminal) == f"# above\nx = {ANSWER}\n"

@@ -48,6 +48,7 @@ vim.o.swapfile = false
 vim.o.shortmess = vim.o.shortmess .. 'I'
 dofile([[{frames}]])
 local command = vim.json.decode([==[{command}]==])
+if not vim.lsp.inline_completion then return end
 vim.lsp.config.completiond = {{ cmd = command, filetypes = {{ 'python' }} }}
 vim.lsp.enable('completiond')
 vim.lsp.inline_completion.enable(true)
