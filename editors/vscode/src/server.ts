@@ -6,13 +6,16 @@ import { delimiter, isAbsolute, join, sep } from 'node:path';
 
 export const SERVER = 'completiond-lsp';
 
+/** Where people link it to. An editor that a desktop or a login shell starts may not look there. */
+const OWN = join(homedir(), '.local', 'bin');
+
 /** A sentence for the person says what to do. */
 export class NotFound extends Error {}
 
 /** The path of the server. Throws NotFound. */
 export function findServer(setting: string, path = process.env.PATH ?? ''): string {
   if (!setting) {
-    const found = onPath(SERVER, path);
+    const found = onPath(SERVER, path + delimiter + OWN);
     if (found) return found;
     throw new NotFound(
       `${SERVER} is not on the PATH: install completiond, or set completiond.command to its place.`,

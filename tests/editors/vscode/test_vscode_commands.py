@@ -7,7 +7,6 @@ import pytest
 from desk import Desk
 from playwright.async_api import Page
 from scripted_text import MEAN, head
-from vscode_log import messages
 from vscode_window import until
 
 pytestmark = [pytest.mark.editor, pytest.mark.asyncio(loop_scope="session")]
@@ -82,7 +81,8 @@ async def test_a_model_that_does_not_exist_is_pulled_in_vain_and_the_person_told
     await at.set(model="no-such-model")
 
     async def known() -> bool:
-        return bool(messages(at.log()[before:], "Sending", "response", "workspace/configuration"))
+        told = [each for each in at.log()[before:] if "workspace/configuration" in each.head]
+        return any("no-such-model" in each.body for each in told)
 
     await until(known, "the setting is known")  # else the default model would be fetched
     await at.window.choose("Pull the model")
