@@ -183,7 +183,7 @@ LANGUAGES = {
         "src/main.c",
         '#include "engine.h"\n\nvoid f(void) {\n    engine_t *motor = make();\n    motor->|\n',
         "src/engine.h",
-        "typedef struct engine_s {\n  int fuel;\n} engine_t;\nvoid startUp(engine_t *motor);\n",
+        "typedef struct engine_s {\n  int fuel;\n  void (*startUp)(int);\n} engine_t;\n",
     ),
 }
 
