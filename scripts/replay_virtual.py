@@ -284,6 +284,11 @@ class _Source(DaemonSource):
             self._context.warm.append(ident)
             self._preparing = asyncio.create_task(self._only_compute(ident, moment))
 
+    async def close(self) -> None:
+        await super().close()
+        if self._preparing is not None:
+            self._preparing.cancel()
+
     async def _only_compute(self, ident: int, moment: Moment) -> None:
         await self._complete(ident, moment)
 

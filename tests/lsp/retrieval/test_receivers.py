@@ -158,6 +158,52 @@ def test_what_can_follow_a_dot_is_quoted(text: str, files: dict[str, str], expec
     assert any(expected in chunk.text for chunk in chunks), chunks
 
 
+BODY = "".join(f"    step({i});\n" for i in range(20))
+LANGUAGES = {
+    "typescript": (
+        "web/main.ts",
+        "import { Engine } from './engine';\n\nconst motor = new Engine(1);\nmotor.|\n",
+        "web/engine.ts",
+        f"export class Engine {{\n  fuel = 1;\n  startUp(n: number) {{\n{BODY}  }}\n}}\n",
+    ),
+    "java": (
+        "shop/Main.java",
+        "import shop.Engine;\n\nclass Main {\n  Engine motor;\n  void f() {\n    motor.|\n",
+        "shop/Engine.java",
+        f"public class Engine {{\n  int fuel;\n  void startUp(int n) {{\n{BODY}  }}\n}}\n",
+    ),
+    "rust": (
+        "src/main.rs",
+        "mod engine;\n\nfn main() {\n    let motor = engine::Engine::new(1);\n    motor.|\n",
+        "src/engine.rs",
+        "pub struct Engine {\n  fuel: i32,\n}\n"
+        f"impl Engine {{\n  fn startUp() {{\n{BODY}  }}\n}}\n",
+    ),
+    "c": (
+        "src/main.c",
+        '#include "engine.h"\n\nvoid f(void) {\n    engine_t *motor = make();\n    motor->|\n',
+        "src/engine.h",
+        "typedef struct engine_s {\n  int fuel;\n  void (*startUp)(int);\n} engine_t;\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_members_of_a_type_are_quoted_in_every_language_of_classes(language: str) -> None:
+    path, text, other, defined = LANGUAGES[language]
+
+    class One:
+        def named(self, stem: str) -> list[str]:
+            return [other] if other.rpartition("/")[2].split(".")[0] == stem else []
+
+        def source(self, path: str) -> Source | None:
+            return Source(other, language, defined) if path == other else None
+
+    found = gather(asked(text, path, language), Material(files=One()))
+    text = "".join(chunk.text for chunk in found)
+    assert "fuel" in text and "startUp" in text, found
+
+
 def test_a_local_name_has_no_type_from_another_file() -> None:
     other = "import x\n\nitem = Engine(1)\n\n\n" + ENGINE
     text = "from lib.other import thing\n\n\ndef f(item):\n    item.|\n"
