@@ -28,7 +28,7 @@ fingerprint() {
         'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())'
 }
 
-# The stamp is one line: the fingerprint and the extras. `serve,dev` serves for `serve` too.
+# The stamp is one line: the fingerprint and the extras. `serve,dev` has all that others want.
 installed() {
     [ -x "$BIN/python" ] && [ -f "$STAMP" ] || return 1
     local wanted have

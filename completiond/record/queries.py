@@ -5,6 +5,7 @@ Plain functions of a connection that `connect` opens; figures.py has those about
 
 import json
 import sqlite3
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from completiond.record.rows import (
 from completiond.record.schema import SELECT_KEY
 
 BUSY_S = 1.0
+LOOK_S = 0.01
 LATELY = 5_000
 """Keys whose buffers are offered as filters."""
 AT_ONCE = 500
@@ -49,7 +51,7 @@ def reading(store: Path) -> Iterator[sqlite3.Connection]:
     """A connection for a while. Raises RecordError if the store cannot be read."""
     try:
         with closing(connect(store)) as db:
-            if 0 < schema.version(db) < schema.VERSION:
+            if 0 < _version(db) < schema.VERSION:
                 raise RecordError(
                     f"An older version wrote the record {store}; start the daemon and ask it for "
                     "a completion, which brings it up to date."
@@ -59,6 +61,14 @@ def reading(store: Path) -> Iterator[sqlite3.Connection]:
         raise RecordError(
             f"The record {store} cannot be read ({exc}); see docs/record.md."
         ) from exc
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """What the store is; one that is just being begun, or brought up to date, is waited for."""
+    give_up = time.monotonic() + BUSY_S
+    while (found := schema.version(db)) < schema.VERSION and time.monotonic() < give_up:
+        time.sleep(LOOK_S)
+    return found
 
 
 def latest(

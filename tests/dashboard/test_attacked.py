@@ -21,8 +21,8 @@ import pytest
 from rows_made import DAEMON, full
 from shown import client, reader, with_token
 
+from completiond import loopback
 from completiond.dashboard import server
-from completiond.dashboard import socket as sockets
 from completiond.record import place
 from completiond.record.store import Store
 
@@ -202,8 +202,8 @@ def test_a_question_that_takes_too_long_is_given_up_in_one_sentence(
 
 
 def test_a_port_that_is_taken_is_said() -> None:
-    with sockets.listener(0) as on, pytest.raises(server.RequestError, match="name another"):
-        sockets.listener(on.getsockname()[1])
+    with loopback.listener(0) as on, pytest.raises(server.RequestError, match="name another"):
+        loopback.listener(on.getsockname()[1])
 
 
 # -- two users ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Laws of a store: what is written is read, changes replace, sums follow the rows, bounds hold."""
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,7 +201,10 @@ INSERT INTO strips VALUES (1, '[[3, []], [1, []]]');
 """What version 1 had beside its keys."""
 
 
-def test_a_store_of_the_first_version_is_migrated_with_its_keys_and_sums(tmp_path: Path) -> None:
+def test_a_store_of_the_first_version_is_migrated_with_its_keys_and_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "BUSY_S", 0.01)
     path = tmp_path / "record-1.db"
     db = sqlite3.connect(path)
     db.executescript(schema.MIGRATIONS[0] + FIRST + "PRAGMA user_version = 1;")
@@ -251,3 +255,13 @@ def test_only_the_user_can_read_it(store: Store) -> None:
     store.path.chmod(0o644)
     place.create(store.path)
     assert store.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_that_is_just_being_begun_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "record-1.db"
+    path.touch(mode=0o600)
+    begun = threading.Timer(0.1, lambda: Store(path, DAEMON).close())
+    begun.start()
+    with queries.reading(path) as db:
+        assert schema.version(db) == schema.VERSION and queries.latest(db) == []
+    begun.join()

@@ -10,7 +10,7 @@ from replay_virtual import virtual
 
 BEFORE = 'def add(a, b):\n    """The sum of two numbers."""\n'
 TYPED = "    total = a + b\n    return total\n"
-ARGUMENTS = SimpleNamespace(model="qwen2.5-coder-0.5b", layout="", engine="scripted")
+ARGUMENTS = SimpleNamespace(model="qwen2.5-coder-0.5b", layout="", engine="scripted", context=0)
 
 
 def replay(tmp_path: Path) -> dict[str, object]:
