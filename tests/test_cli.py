@@ -60,6 +60,7 @@ def test_completes_in_place_without_a_daemon_and_says_so(run: Run) -> None:
     assert "No daemon runs here" in err
 
 
+@pytest.mark.slow
 def test_a_daemon_is_asked_and_reports_itself(run: Run) -> None:
     source("def f():\n    ")
     with daemon() as process:
@@ -91,6 +92,7 @@ def test_json_and_stream_are_one_object_a_line(run: Run) -> None:
     assert len(out.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_second_daemon_on_the_endpoint_is_refused(run: Run) -> None:
     with daemon():
         code, _, err = run("serve", "--scripted", SCRIPT)
@@ -98,6 +100,7 @@ def test_a_second_daemon_on_the_endpoint_is_refused(run: Run) -> None:
         assert "already serves" in err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_status_waits_for_a_daemon(run: Run) -> None:
     waiting = subprocess.Popen(
         [sys.executable, "-m", "completiond", "status", "--wait", "20"], stdout=subprocess.PIPE
@@ -127,6 +130,7 @@ def test_keys_are_made_shown_and_let_in(run: Run, tmp_path: Path) -> None:
     assert code == 1 and "40 characters" in err
 
 
+@pytest.mark.slow
 def test_a_daemon_on_tcp_is_asked_with_keys(run: Run) -> None:
     source("def f():\n    ")
     run("keys", "new")
@@ -218,6 +222,7 @@ def test_nothing_is_fetched_by_serve(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "cache" / "work").exists()
 
 
+@pytest.mark.slow
 def test_without_the_extra_serve_and_doctor_say_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -446,6 +446,7 @@ async def test_a_socket_where_others_can_enter_is_not_trusted(tmp_path: Path) ->
             pass
 
 
+@pytest.mark.slow
 async def test_a_client_whose_key_is_unknown_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,8 @@ from tests.daemon_world import (
     world,
 )
 
+pytestmark = pytest.mark.slow  # processes, and what is killed in them
+
 # -- exactly one reply ----------------------------------------------------------------------------
 
 

@@ -131,7 +131,10 @@ def test_without_a_store_everything_is_empty_and_nothing_is_made(tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database, far from it" * 300])
-def test_a_store_that_cannot_be_read_is_said_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_store_that_cannot_be_read_is_said_and_left_alone(
+    tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("completiond.record.queries.BUSY_S", 0.05)
     store = tmp_path / "record-1.db"
     store.write_bytes(content)
     with client(tmp_path) as browser:

@@ -206,6 +206,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
     return tapes
 
 
+@pytest.mark.slow
 def test_a_pool_and_recordings_answer_the_same_for_target_and_draft(
     files: ModelFiles, recorded: list[Tape]
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_pool_and_recordings_answer_the_same_for_target_and_draft(
     assert target.recorded > timed and draft.recorded > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "why"),
     [
@@ -254,6 +256,7 @@ def test_a_pass_that_fails_ends_its_runs_and_the_engine_goes_on(
     assert answer(core, 1).ids == truth and core.stats()["failed"] == 1
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_full_ends_the_run_with_a_reason(
     files: ModelFiles, recorded: list[Tape]
 ) -> None:

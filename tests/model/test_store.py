@@ -67,6 +67,7 @@ def at_hand(cache: Path, tiny: IndexModel) -> IndexModel:
 # Pull
 
 
+@pytest.mark.slow
 def test_pull_brings_a_model_that_resolves_and_leaves_only_the_model(
     cache: Path, tiny: IndexModel
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_second_pull_fetches_nothing(
     assert store.pull("tiny") == files
 
 
+@pytest.mark.slow
 def test_after_kill_9_in_the_conversion_pull_works_and_leftovers_go(
     cache: Path, tiny: IndexModel, tmp_path: Path
 ) -> None:
@@ -194,6 +196,7 @@ def test_a_conversion_without_its_packages_says_what_to_install(
 # Damage, age, removal
 
 
+@pytest.mark.slow
 def test_verify_finds_one_changed_byte_and_resolve_a_short_file(tiny: IndexModel) -> None:
     weights = store.pull("tiny").directory / "model.safetensors"
     data = bytearray(weights.read_bytes())
@@ -216,6 +219,7 @@ def test_a_damaged_manifest_is_one_sentence(at_hand: IndexModel) -> None:
             store.resolve("tiny")
 
 
+@pytest.mark.slow
 def test_another_converter_asks_for_a_pull_which_converts_again(
     tiny: IndexModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
