@@ -9,6 +9,7 @@ from typing import Any
 
 from completiond.core import Sampling
 from completiond.errors import RequestError
+from completiond.prompt.tokenizer import without_surrogates
 
 MAX_STOPS = 64
 MAX_STOP = 256
@@ -49,7 +50,7 @@ def asked(body: bytes) -> Asked:
     if not isinstance(prompt, str) or not prompt:
         raise RequestError("`prompt` must be one text that is not empty.")
     return Asked(
-        prompt,
+        without_surrogates(prompt),  # JSON can spell half a character; nothing behind here can
         model=_typed(given, "model", str, ""),
         max_tokens=_whole(given, "max_tokens", 1, 1 << 31),
         sampling=Sampling(
@@ -105,4 +106,4 @@ def _stops(value: Any) -> tuple[str, ...]:
         raise RequestError(
             f"`stop` must be a text or up to {MAX_STOPS} of them, of {MAX_STOP} characters at most."
         )
-    return tuple(text for text in texts if text)
+    return tuple(without_surrogates(text) for text in texts if text)

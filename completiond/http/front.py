@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -29,6 +29,8 @@ MAX_BODY = 1 << 20
 BODY_S = 10.0
 """How long a body may take to arrive."""
 MOST_CONNECTIONS = 128
+NOBODY_READS = 499
+"""Status of what is answered to a connection that has closed."""
 
 
 class Front:
@@ -92,6 +94,7 @@ def application(runs: Runs, key: str) -> Starlette:
         exception_handlers={
             CompletiondError: _told,
             HTTPException: _elsewhere,
+            ClientDisconnect: _left,
             Exception: _defect,
         },
     )
@@ -130,7 +133,7 @@ async def _whole(request: Request, answer: Answer, head: answers.Completion) -> 
     try:
         await asyncio.wait([said, gone], return_when=asyncio.FIRST_COMPLETED)
         if not said.done():
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=NOBODY_READS)
         outcome = answer.outcome
         whole = head.whole(
             said.result(),
@@ -187,6 +190,10 @@ async def _told(_: Request, exc: Exception) -> Response:
 async def _elsewhere(_: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException), "only these are handled here"
     return _failure(f"Here is nothing but `POST {PATH}`.", exc.status_code, "not_found")
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    return Response(status_code=NOBODY_READS)  # who hangs up within a body is no failure of ours
 
 
 async def _defect(_: Request, exc: Any) -> Response:

@@ -66,6 +66,11 @@ def test_what_cannot_be_meant_is_refused_by_the_name_of_its_field(given: dict[st
         asked(body(**given))
 
 
+def test_half_a_character_is_read_as_the_sign_for_it() -> None:
+    half = asked(rb'{"prompt": "a\ud800b", "stop": ["\udfff", "\ud83d\ude00"]}')
+    assert (half.prompt, half.stop) == ("a\ufffdb", ("\ufffd", "\U0001f600"))
+
+
 @pytest.mark.parametrize(
     "given", [b"", b"{", b"[]", b'"text"', b"\xff", b"[" * 100_000, b'{"a":' * 50_000, b"1" * 9_000]
 )

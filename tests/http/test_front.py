@@ -7,17 +7,19 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from http_daemon import KEY, PATIENCE_S, Web, free_port, text
 
 from completiond.client import Client
-from completiond.http.front import MAX_BODY
-from completiond.http.runs import MOST
+from completiond.config import Config
+from completiond.http.front import MAX_BODY, NOBODY_READS, PATH, application
+from completiond.http.runs import MOST, Runs
 from completiond.protocol import messages as m
 from tests import scripted_daemon
 
@@ -224,6 +226,39 @@ def test_what_is_malformed_gets_one_sentence_and_the_next_request_its_answer(
     assert reply.status == 400 and reply.error["type"] == "invalid_request_error"
     assert reply.error["message"].endswith(".") and "\n" not in reply.error["message"]
     assert web.post(ASKED | {"max_tokens": 1}).status == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"prompt": "def area(", "stop": "\ud800", "max_tokens": 1}',
+        rb'{"prompt": "<fim_prefix>a\ud800 = <fim_suffix>\ud800\n<fim_middle>", "max_tokens": 1}',
+    ],
+    ids=["in a stop text", "at a cursor"],
+)
+def test_half_a_character_is_answered_and_leaves_no_run_behind(web: Web, body: bytes) -> None:
+    assert web.post(body).status == 200
+    idle(web)
+
+
+def test_who_hangs_up_within_a_body_is_no_failure() -> None:
+    async def ask() -> int:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": PATH, "headers": headers}
+        runs = Runs(Config(), cast(Any, None), Counter())
+        await application(runs, "")(scope | {"query_string": b""}, receive, send)
+        status: int = sent[0]["status"]
+        return status
+
+    assert asyncio.run(ask()) == NOBODY_READS
 
 
 def test_a_prompt_that_does_not_fit_or_is_for_another_model_is_refused(web: Web) -> None:

@@ -38,13 +38,14 @@ class Import(NamedTuple):
 
 
 _PYTHON = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<module>[\w.]*)[ \t]+import[ \t]*"
+    r"^[ \t]*(?:from[ \t]+(?P<dots>\.*+)(?P<module>[\w.]*+)[ \t]+import[ \t]*"
     r"(?:\((?P<many>[^)]*)\)|(?P<few>[^\n#]*))|import[ \t]+(?P<whole>[\w., \t]+))",
     re.MULTILINE,
 )
-_SCRIPT = re.compile(
-    r"(?:import|export)\s+(?:type\s+)?(?P<names>[\w*{}\s,$]*?)\s*from\s*['\"](?P<module>[^'\"\n]+)['\"]"
-    r"|(?:import|require)\s*\(?\s*['\"](?P<alone>[^'\"\n]+)['\"]"
+_SCRIPT = re.compile(  # each step takes what it can and never less: such files may be anything
+    r"(?:import|export)\s++(?:type\s++)?+(?P<names>[\w*{}\s,$]{1,4000}+)"
+    r"['\"](?P<module>[^'\"\n]+)['\"]"
+    r"|(?:import|require)\s*+\(?+\s*+['\"](?P<alone>[^'\"\n]+)['\"]"
 )
 _DOTTED = re.compile(
     r"^[ \t]*import[ \t]+(?:static[ \t]+)?(?P<path>[\w.]+)(?:\.\{(?P<names>[^}]*)\})?", re.MULTILINE
@@ -98,9 +99,10 @@ def _python(text: str) -> Iterator[Import]:
 
 def _script(text: str) -> Iterator[Import]:
     for found in _SCRIPT.finditer(text):
-        module = found["module"] or found["alone"]
-        names = tuple(re.findall(r"[\w$]+", found["names"] or ""))
-        yield _path(module, names, aliases=("@", "~", "src"))
+        listed = (found["names"] or "from").rstrip()
+        if listed.endswith("from"):
+            names = tuple(re.findall(r"[\w$]+", listed.removesuffix("from")))
+            yield _path(found["module"] or found["alone"], names, aliases=("@", "~", "src"))
 
 
 def _path(path: str, names: tuple[str, ...] = (), *, aliases: Sequence[str] = ()) -> Import:

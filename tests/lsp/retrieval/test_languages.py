@@ -1,6 +1,7 @@
 """Imports and definitions, language by language; what nobody knows is no error."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,43 @@ def test_awkward_texts_are_searched_without_an_error() -> None:
         for one in [*by_lines(text, kin), *(by_tree(text, language, path.name) or [])]:
             assert 0 <= one.first < one.last <= len(lines), path
         resolve(imports(text, kin), path.name, named)
+
+
+@pytest.mark.parametrize(
+    ("kin", "text"),
+    [
+        ("javascript", "import" + " " * 20_000),
+        ("javascript", "export" + "\n" * 20_000),
+        ("javascript", "import " * 4_000),
+        ("javascript", "require" + " " * 20_000),
+        ("python", "from " + "." * 20_000),
+    ],
+)
+def test_a_text_that_only_begins_to_import_is_read_at_once(kin: str, text: str) -> None:
+    """One step too many for each character is minutes here, and no key is answered meanwhile."""
+    began = time.process_time()
+    assert imports(text, kin) == []
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "module", "names"),
+    [
+        ("import type { Money } from './money'", "money", ("Money",)),
+        ("import type from './money'", "money", ()),
+        ("import Money, * as all from './money'", "money", ("Money", "as", "all")),
+        ("export {\n  a,\n  b,\n}\n  from './money'", "money", ("a", "b")),
+        ("import './money'", "money", ()),
+        ("const m = await import('./money')", "money", ()),
+        ("const m = require ( './money' )", "money", ()),
+    ],
+)
+def test_each_way_of_a_script_to_import_is_understood(
+    line: str, module: str, names: tuple[str, ...]
+) -> None:
+    (found,) = imports(line, "javascript")
+    assert (found.parts, set(found.names) - {"*"}) == ((module,), set(names))
+
+
+def test_what_only_quotes_behind_export_imports_nothing() -> None:
+    assert imports("export default 'money'", "javascript") == []
