@@ -47,7 +47,7 @@ def bears(headers: Headers, token: str) -> bool:
     given = values(headers, b"authorization")
     scheme, _, found = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     same = hmac.compare_digest(found.encode(), token.encode())
-    return scheme == "Bearer" and same and bool(token)
+    return scheme.lower() == "bearer" and same and bool(token)
 
 
 def values(headers: Headers, wanted: bytes) -> list[str]:

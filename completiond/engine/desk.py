@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from completiond.core import CancelReason
 from completiond.engine import packing
-from completiond.engine.job import Job
+from completiond.engine.job import Failed, Job
 from completiond.engine.run import Run, Runs
 from completiond.errors import CompletiondError, EngineDied, EngineLoading, from_code
 
@@ -86,7 +86,11 @@ class Desk(ABC):
         """Start a run. Raises EngineLoading before the model is ready, and why it never will be."""
         self._check_ready()
         run = self._runs.open(job)
-        self._send([packing.SUBMIT, packing.pack_job(run.job)])
+        try:
+            self._send([packing.SUBMIT, packing.pack_job(run.job)])
+        except Exception as exc:  # whatever a job may hold: no run may stay open that never began
+            self._runs.apply(Failed(run.job.id, "internal", f"The job cannot be sent ({exc})."))
+            raise
         return run
 
     def cancel(self, run: Run, reason: CancelReason, grace_s: float = 0.0) -> None:

@@ -12,7 +12,7 @@ from completiond.postprocess.place import Place
 
 _ENDS = frozenset(PAIRS.values())
 _CLOSERS = re.compile(r"[)\]}]+[;,]?")
-_NOISE = re.compile(r"\s+|[;,]+\s*$")
+_NOISE = re.compile(r"\s+|(?<![;,])[;,]+\s*$")
 _WORD = re.compile(r"\w")
 _LEAST_ECHO = 4
 """Characters of the line before the cursor that are not repeated by chance."""

@@ -116,12 +116,19 @@ class Exporter:
             _span(self._tracer, one.key, one.drafts)
         spans = self._made.get_finished_spans()
         self._made.clear()
-        if self._out.export(spans) is SpanExportResult.SUCCESS:
+        if self._exported(spans):
             return
         self.lost += len(keys)
         if not self._said:
             self._said = True
             log.warning("The collector at %s takes no spans; keys are not told it.", self._address)
+
+    def _exported(self, spans: Sequence[Any]) -> bool:
+        try:
+            return self._out.export(spans) is SpanExportResult.SUCCESS
+        except Exception:  # whatever a collector answers: its keys are lost, the thread is not
+            log.debug("The collector at %s:", self._address, exc_info=True)
+            return False
 
 
 def _tracer(to: InMemorySpanExporter, daemon: Served) -> Any:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,13 @@ async def first_ids(run: Any) -> tuple[int, ...]:
 
 
 both = pytest.mark.parametrize("kind", ["thread", "process"])
+
+
+async def test_a_job_that_cannot_be_sent_leaves_no_run_open():
+    async with running("process", answers=["answer\n"]) as engine:
+        with pytest.raises(UnicodeEncodeError):
+            engine.submit(replace(job(), client="\ud800"))
+        await engine.stop(drain=True)  # it would wait for a run that never began
 
 
 @both

@@ -1,5 +1,7 @@
 """What is drawn never repeats what is there; `|` is the cursor."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,3 +276,11 @@ def test_every_rule_can_be_left_out_and_tells_what_it_took(name: str) -> None:
     here = of("sh" if name == "snip" else "", text)  # brackets of a shell are not counted
     assert set(cleaned(written, here).removed) == {name}
     assert clean(written, here, off=[name]) == (written.rstrip(), "")
+
+
+def test_text_of_separators_takes_no_time() -> None:
+    behind = ",;" * 20_000 + "x"
+    snapshot = Snapshot("f", 1, "python", "f.py", "x = ", behind)
+    started = time.process_time()
+    clean("foo\nbar\nbaz", snapshot)
+    assert time.process_time() - started < 1.0

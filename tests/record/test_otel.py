@@ -144,6 +144,20 @@ def test_a_collector_that_is_away_is_said_once_and_costs_only_spans(
     assert out.lost == 2 and "takes no spans" in caplog.text
 
 
+def test_a_library_that_raises_costs_its_spans_and_not_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = Exporter("http://127.0.0.1:9/v1/traces", DAEMON)
+
+    def fails(_: Any) -> None:
+        raise RuntimeError("too many redirects")
+
+    monkeypatch.setattr(out._out, "export", fails)
+    out.put(1, full())
+    out.tick(settled_s=0.0)
+    assert out.lost == 1
+
+
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(otel, "MOST_WAITING", 3)
     out = Exporter("http://127.0.0.1:9/v1/traces", DAEMON)
