@@ -1,4 +1,4 @@
-"""Where the daemon of a test listens."""
+"""Where the daemon of a test listens, and its record."""
 
 from pathlib import Path
 
@@ -9,3 +9,9 @@ import pytest
 def endpoint(tmp_path: Path) -> str:
     tmp_path.chmod(0o700)
     return f"ipc://{tmp_path}/d.sock"
+
+
+@pytest.fixture(autouse=True)
+def _own_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests recorded is not found."""
+    monkeypatch.setenv("COMPLETIOND_STATE", str(tmp_path / "state"))

@@ -39,13 +39,13 @@ def hole(kind: str = "line-rest", middle: str = "1", **fields: Any) -> Item:
 # -- scores ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not INFILL.is_dir(), reason=f"{INFILL} is not there")
 def test_a_setting_has_a_name_of_its_own() -> None:
     both = (False, True)
     kinds = [Setting("ours", "long", free=a, invoked=b) for a in both for b in both]
     assert len({kind.name for kind in kinds}) == 4
 
 
+@pytest.mark.skipif(not INFILL.is_dir(), reason=f"{INFILL} is not there")
 def test_no_cut_takes_anything_from_what_was_there() -> None:
     items = read_items(INFILL)
     spoiled = [item.key for item in items if not score.exact(score.cut(item.middle, item), item)]
