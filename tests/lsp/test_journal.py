@@ -66,6 +66,7 @@ def shown(journal: Journal, where: Document, ask: Any) -> None:
         key.items = [SimpleNamespace(text=ask.candidates[0].text)]
 
 
+@pytest.mark.slow  # two clocks of real time: not beside others
 async def test_a_key_that_was_asked_has_all_its_moments_in_order(tmp_path: Path) -> None:
     async with bridging(tmp_path, lambda _: [TEXT]) as (bridge, daemon):
         bridge.journal.editor = "an editor"
