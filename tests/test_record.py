@@ -97,6 +97,7 @@ def recorded(tmp_path: Path) -> list[Key]:
     return [key for key in found if key.editor]
 
 
+@pytest.mark.slow  # two clocks of real time: not beside others
 async def test_stages_of_each_key_add_up_to_a_total_that_was_timed_elsewhere(
     tmp_path: Path,
 ) -> None:

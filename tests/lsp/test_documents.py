@@ -142,6 +142,7 @@ def test_awkward_files_survive_an_edit_at_every_tenth_of_them() -> None:
                 assert document.text == expected, path.name
 
 
+@pytest.mark.slow  # it measures: not beside others
 @pytest.mark.skipif(not AWKWARD.is_dir(), reason=f"{AWKWARD} is not there")
 def test_an_edit_of_a_file_of_28_000_lines_is_far_below_5_ms(
     capsys: pytest.CaptureFixture[str],

@@ -308,6 +308,7 @@ def fresh_tokens(build: Callable[..., Built], typed: str) -> list[int]:
     return fresh[1:]
 
 
+@pytest.mark.slow  # it measures: not beside others
 def test_a_key_costs_little_when_prefix_and_suffix_are_unchanged() -> None:
     build = builder(real("qwen")).build
     spent = []
