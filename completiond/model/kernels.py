@@ -4,6 +4,7 @@ Measured at the first start of a model of some size, on layers of its shapes, wi
 passes have. Knows kernels and times; no models.
 """
 
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 
@@ -28,10 +29,14 @@ COLD_BYTES = 48 << 20
 MOST = 32
 """Layers that are timed at most: small ones are never cold."""
 ROUNDS = 5
+SCATTER = 1.5
+"""Times the best round that half of them may take for what was measured to be remembered."""
 COARSE = 1.5
 """Without VNNI int8 has seven bits for an activation: it must be so many times faster."""
 Shape = tuple[int, int]
 """[out, in] of a weight."""
+Layers = list[tuple[Product, int]]
+"""Products, and how many inputs each takes."""
 WAYS: dict[str, Packer] = {
     "fbgemm": FbgemmInt8,
     "onednn": OnednnInt8,
@@ -67,24 +72,44 @@ def _times(what: str, shapes: Sequence[Shape], ways: Mapping[str, Packer]) -> di
     known, thing = Measured(what), ", ".join(f"{out} x {inputs}" for out, inputs in shapes)
     times = known.get(thing)
     if set(times) != set(ways):
-        times = {way: round(_milliseconds(make, shapes), 3) for way, make in ways.items()}
-        known.put(thing, times)
+        rounds = _in_turns({way: _layers(make, shapes) for way, make in ways.items()})
+        times = {way: round(sum(map(min, spent)), 3) for way, spent in rounds.items()}
+        if _calm(rounds):
+            known.put(thing, times)
     return times
 
 
-def _milliseconds(make: Packer, shapes: Sequence[Shape]) -> float:
-    """The layers at each of ROWS, in all; the best of some rounds."""
-    layers: list[tuple[Product, int]] = []
+def _in_turns(ways: Mapping[str, Layers]) -> dict[str, list[list[float]]]:
+    """For each way and each of ROWS the milliseconds of all rounds.
+
+    All ways in each round: a moment in which other programs have the cores costs all alike.
+    """
+    found: dict[str, list[list[float]]] = {way: [[] for _ in ROWS] for way in ways}
+    for at, rows in enumerate(ROWS):
+        for _ in range(ROUNDS):
+            for way, layers in ways.items():
+                found[way][at].append(_round(layers, rows))
+    return found
+
+
+def _calm(rounds: Mapping[str, list[list[float]]]) -> bool:
+    """Whether half of the rounds took about as long as the best: else it is measured again."""
+    every = [spent for way in rounds.values() for spent in way]
+    return all(statistics.median(spent) < SCATTER * min(spent) for spent in every)
+
+
+def _layers(make: Packer, shapes: Sequence[Shape]) -> Layers:
+    layers: Layers = []
     held = 0
     while held < COLD_BYTES and len(layers) < MOST:
         for out, inputs in shapes:
             weight = torch.rand(min(out, COLD_BYTES // inputs), inputs, dtype=torch.bfloat16)
             layers.append((make(weight.sub_(0.5)), inputs))
             held += weight.numel()
-    return sum(min(_round(layers, rows) for _ in range(ROUNDS)) for rows in ROWS)
+    return layers
 
 
-def _round(layers: Sequence[tuple[Product, int]], rows: int) -> float:
+def _round(layers: Layers, rows: int) -> float:
     given = {inputs: torch.ones(rows, inputs) for _, inputs in layers}
     started = time.perf_counter()
     for layer, inputs in layers:

@@ -1,5 +1,6 @@
 """The kernel is the one that measures best, once per machine and shape; each one is right alone."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -26,12 +27,13 @@ def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Kernels whose layers were timed, with times that are always the same; an empty cache."""
     asked: list[str] = []
 
-    def milliseconds(kernel: str, shapes: object) -> float:
+    def layers(kernel: str, shapes: object) -> str:
         asked.append(kernel)
-        return TIMES[kernel]
+        return kernel
 
     monkeypatch.setattr(measured, "cache_dir", lambda: tmp_path / "cache")
-    monkeypatch.setattr(kernels, "_milliseconds", milliseconds)
+    monkeypatch.setattr(kernels, "_layers", layers)
+    monkeypatch.setattr(kernels, "_round", lambda kernel, _: TIMES[kernel] / len(kernels.ROWS))
     monkeypatch.setattr(kernels, "packer", lambda kernel: kernel)
     monkeypatch.setattr(kernels.processor, "detect", lambda: processor.Processor(True, True))
     return asked
@@ -57,6 +59,20 @@ def test_a_file_that_is_not_ours_is_measured_over(timed: list[str], text: str) -
     assert json.loads(file().read_text())[machine()]["64 x 32"] == TIMES
 
 
+def test_a_busy_moment_costs_all_alike_and_is_not_remembered(
+    timed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, rounds = 3 * len(KERNELS), itertools.count()
+
+    def slow_at_first(kernel: str, rows: int) -> float:
+        return TIMES[kernel] * (50.0 if next(rounds) < busy else 1.0)
+
+    monkeypatch.setattr(kernels, "_round", slow_at_first)
+    assert kernels.choose("auto", 64, 32) == "int8"
+    assert not file().exists(), "it is measured again at the next start"
+    assert kernels.choose("auto", 64, 32) == "int8" and file().exists()
+
+
 def test_what_another_machine_measured_is_kept_and_not_believed(timed: list[str]) -> None:
     file().parent.mkdir(parents=True)
     other = {"other | 64 threads | torch 9": {"64 x 32": {"int8": 9.0, "bf16": 1.0, "fp32": 2.0}}}
@@ -77,7 +93,8 @@ def test_a_cache_that_cannot_be_written_costs_only_the_measurement(
 def test_int8_gets_the_library_that_is_faster_on_its_shapes(
     faster: Packer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(kernels, "_milliseconds", lambda make, _: 1.0 + (make is not faster))
+    monkeypatch.setattr(kernels, "_layers", lambda make, _: make)
+    monkeypatch.setattr(kernels, "_round", lambda make, _: 1.0 + (make is not faster))
     monkeypatch.setattr(measured, "cache_dir", lambda: tmp_path)
     assert kernels.int8_packer([(64, 32), (128, 32)]) is faster
 
@@ -89,8 +106,10 @@ def test_without_vnni_int8_must_be_much_faster() -> None:
 
 
 def test_measuring_a_real_layer_takes_milliseconds_of_every_kernel() -> None:
-    times = {kernel: kernels._milliseconds(packer(kernel), [(256, 64)]) for kernel in KERNELS}
-    assert all(0 < took < 1000 for took in times.values())
+    layers = {kernel: kernels._layers(packer(kernel), [(256, 64)]) for kernel in KERNELS}
+    for rounds in kernels._in_turns(layers).values():
+        assert [len(spent) for spent in rounds] == [kernels.ROUNDS] * len(kernels.ROWS)
+        assert all(0 < took < 1000 for spent in rounds for took in spent)
 
 
 FORCED = """
