@@ -88,4 +88,6 @@ async def test_a_model_that_does_not_exist_is_pulled_in_vain_and_the_person_told
     await at.window.choose("Pull the model")
     message = at.window.notifications().filter(has_text="no-such-model")
     await message.first.wait_for()
-    await at.set(model=None)
+    del at.server.settings["completiond.model"]
+    for file, text in at.server.files().items():
+        file.write_text(text, encoding="utf-8")
