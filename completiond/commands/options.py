@@ -102,16 +102,12 @@ def device(gpu: int | None, cpu: bool) -> str | None:
 
 def has_extra() -> bool:
     """Whether the packages that compute are installed."""
-    return all(importlib.util.find_spec(package) for package in COMPUTING)
+    return _installed(*COMPUTING)
 
 
 def need_otel() -> None:
     """Raise one sentence where the packages that speak to a collector are missing."""
-    try:
-        found = importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
+    if not _installed("opentelemetry.exporter.otlp.proto.http"):
         raise CompletiondError(
             "record.otlp needs packages that are not installed; "
             "run `pip install 'completiond[otel]'`, or leave it empty."
@@ -129,8 +125,15 @@ def need_extra(what: str) -> None:
 
 def need_packages(what: str, extra: str, *packages: str) -> None:
     """Raise one sentence where the extra is not installed."""
-    if not all(importlib.util.find_spec(package) for package in packages):
+    if not _installed(*packages):
         raise CompletiondError(
             f"{what} needs packages that are not installed; "
             f"run `pip install 'completiond[{extra}]'`."
         )
+
+
+def _installed(*packages: str) -> bool:
+    try:
+        return all(importlib.util.find_spec(package) for package in packages)
+    except ModuleNotFoundError:  # the package that one of them would be in
+        return False

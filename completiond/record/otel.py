@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
-from completiond.record.rows import Drafted, Key, Served
+from completiond.record.rows import STAGES, Drafted, Key, Served
 from completiond.record.store import Full
 
 log = logging.getLogger(__name__)
@@ -32,17 +32,7 @@ MOST_WAITING = 5_000
 BATCH = 200
 LAST_S = 2.0
 """How long the end of the daemon waits for the last keys."""
-UNTIL_REPLY = (
-    "before",
-    "there",
-    "lookup",
-    "prompt",
-    "queue",
-    "prefill",
-    "decode",
-    "door",
-    "finish",
-)
+UNTIL_REPLY = STAGES[: STAGES.index("back")]
 WORDS = ("kind", "trigger", "language", "editor", "model", "reason", "why", "outcome")
 COUNTS = (
     *("request", "position", "candidates", "shown", "taken", "prompt", "reused", "prefilled"),

@@ -210,14 +210,13 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Tape]:
 def test_a_pool_and_recordings_answer_the_same_for_target_and_draft(
     files: ModelFiles, recorded: list[Tape]
 ) -> None:
-    core = load.load_core(settings(), files, files)
+    core = load.load_core(settings(policy="fixed", draft_tokens=4), files, files)
     target, draft = recorded
     timed = target.recorded
     assert timed in (3, 6), "the widths that are timed at start, all of them only once"
     first, second = answer(core), answer(core, 1)
     assert first.ids == second.ids and first.accepted
-    assert draft.recorded > 0
-    assert target.recorded >= timed, "whether wider ones came is decided by the clock"
+    assert target.recorded > timed and draft.recorded > 0
 
 
 @pytest.mark.slow
