@@ -43,8 +43,12 @@ def initialize(ls: Server, params: types.InitializeParams) -> None:
         ls.feature(types.TEXT_DOCUMENT_COMPLETION, items.FALLBACK)(completion)
 
 
-def did_change_folders(ls: Server, params: Any) -> None:
-    ls.bridge.folders = tuple(ls.workspace.folders)
+def did_change_folders(ls: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:
+    """Removed, then added: an editor that builds its list anew says both of one folder."""
+    removed = {folder.uri for folder in params.event.removed}
+    kept = [uri for uri in ls.bridge.folders if uri not in removed]
+    added = [folder.uri for folder in params.event.added]
+    ls.bridge.folders = tuple(dict.fromkeys([*kept, *added]))
 
 
 async def initialized(ls: Server, params: Any) -> None:

@@ -45,6 +45,16 @@ class Desk:
 
         await until(known, f"the bridge knows {name}")
 
+    async def in_workspace(self, folder: str) -> None:
+        """Wait until the bridge knows this folder of the workspace."""
+
+        async def known() -> bool:
+            told = ("'initialize ", "'workspace/didChangeWorkspaceFolders'")
+            entries = [e for e in self.log() if any(name in e.head for name in told)]
+            return any(f'"name": "{folder}"' in entry.body for entry in entries)
+
+        await until(known, f"the bridge knows the folder {folder}")
+
     async def set(self, **settings: Any) -> None:
         """Change settings as a person does who edits their file; None takes one out."""
         before, server = self.server.files(), self.server

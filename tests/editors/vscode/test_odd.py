@@ -48,6 +48,7 @@ async def test_a_file_of_any_folder_of_a_workspace_is_named_by_its_place_in_it(a
     for name in ("one", "two"):
         await window.open(space / name / "inner" / f"{name}.py")
         await at.opened(f"inner/{name}.py")
+        await at.in_workspace(name)
         await window.type("def ")
         await window.wait_for_ghost(GHOST)
         assert (await at.daemon.why())["path"] == f"inner/{name}.py"
