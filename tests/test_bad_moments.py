@@ -142,6 +142,7 @@ async def free(w: World) -> dict[str, Any]:
         return stats
 
 
+@pytest.mark.slow  # a process, and real time
 @pytest.mark.parametrize("make", [in_process])
 async def test_the_slot_of_a_process_that_is_killed_is_free_within_two_seconds(tmp_path, make):
     async with world(tmp_path, make, **SLOW) as w:

@@ -96,7 +96,7 @@ class FbgemmInt8:
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
             quantized = torch._make_per_channel_quantized_tensor(values, scales, zeros, 0)
         self._packed = torch.ops.quantized.linear_prepack(quantized, None)
-        self._most = _most()
+        self._most = largest_activation()
 
     def __call__(self, x: Tensor, by: Tensor | None = None, add: Tensor | None = None) -> Tensor:
         """[N, in] float → [N, out] float, each row on its own."""
@@ -111,7 +111,7 @@ class OnednnInt8:
 
     def __init__(self, weight: Tensor) -> None:
         values, scales = quantize_rows(weight)
-        self._most = _most()
+        self._most = largest_activation()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch: quantized tensors will go one day
             torch.quantize_per_tensor(torch.zeros(1), 1.0, 0, torch.quint8)  # it warns once
@@ -144,8 +144,8 @@ def _magnitudes(x: Tensor) -> Tensor:
     return x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
 
 
-def _most() -> int:
-    """The largest value of a quantized activation."""
+def largest_activation() -> int:
+    """The largest value that an activation is rounded to."""
     # Without VNNI two products are added in 16 bits: eight bits of activation overflow there.
     return 127 if processor.detect().vnni else 63
 

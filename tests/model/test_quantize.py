@@ -15,10 +15,12 @@ from completiond.model.quantize import (
     HalfEmbedding,
     PackedLinear,
     Packer,
+    largest_activation,
     quantize_rows,
     replace_linears,
     turned,
 )
+from tiny import coarseness
 
 SHAPES = [(896, 896), (1216, 224), (224, 1216), (65, 33), (33, 65), (1, 7), (16, 1), (300, 127)]
 """out × in: the 0.5b's own, narrow versions of its MLP, and sizes that no kernel likes."""
@@ -118,7 +120,7 @@ def test_the_error_is_within_the_two_roundings(
 def test_the_error_is_a_percent_in_practice(way: Packer) -> None:
     weight, x = noise(896, 896), noise(16, 896, seed=1)
     exact = x @ weight.T
-    assert (way(weight)(x) - exact).norm() / exact.norm() < 0.015
+    assert (way(weight)(x) - exact).norm() / exact.norm() < 0.015 * coarseness()
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -151,7 +153,8 @@ def test_one_outlying_channel_costs_the_others_little(way: Packer) -> None:
     x[range(16), range(3, 19)] *= 50
     weight[:, 3:19] /= 50  # or the outlier would be all that the product says
     exact, rows = x @ weight.T, x / x.abs().amax(1, keepdim=True)
-    plain = (rows * 127).round() / 127 * x.abs().amax(1, keepdim=True) @ weight.T
+    most = largest_activation()
+    plain = (rows * most).round() / most * x.abs().amax(1, keepdim=True) @ weight.T
     assert (way(weight)(x) - exact).norm() < (plain - exact).norm() / 2
 
 
