@@ -20,6 +20,8 @@ from completiond.prompt import ready
 from completiond.prompt.tokenizer import AnyTokenizer, StreamDecoder
 
 CLIENT = "http"
+ASKED = "http requests"
+"""The name of their count; where there is no web server there is none."""
 MOST = 4
 """Runs at a time; each has a buffer, and so a place in the KV cache."""
 
@@ -45,6 +47,7 @@ class Runs:
         self._config = config
         self._engine = engine
         self._counts = counts
+        counts[ASKED] = 0
         self._prompts: Prompts | None = None
         self._places = [Place(f"{CLIENT}/{n}") for n in range(MOST)]
 
@@ -101,7 +104,7 @@ class Runs:
         run = self._engine.submit(replace(job, buffer=place.name))
         place.taken, place.ids = True, job.prompt.ids
         run.when_over(lambda _: self._free(place))
-        self._counts["http requests"] += 1
+        self._counts[ASKED] += 1
         return run
 
     @staticmethod
