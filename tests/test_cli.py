@@ -66,7 +66,7 @@ def test_a_daemon_is_asked_and_reports_itself(run: Run) -> None:
     with daemon() as process:
         code, out, err = run("complete", "a.py:2:5")
         assert (code, err) == (0, "") and "⟦return 1⟧" in out and "from the daemon at" in out
-        code, out, _ = run("why", "last")
+        code, out, _ = run("why")
         assert code == 0 and "An answer was shown." in out
         code, _, err = run("why", "99")
         assert code == 1 and "Nobody remembers request 99" in err
@@ -159,6 +159,7 @@ MISTAKES = [
     (("complete", "wide.py:1:1"), "is UTF-16"),
     (("status",), "start one with `completiond serve`."),
     (("why", "last"), "start one with `completiond serve`."),
+    (("why",), "start one with `completiond serve`."),
     (("why", "first"), "give its number, or `last`."),
     (("why", "9" * 5_000), "give its number, or `last`."),
     (("why", str(1 << 63)), "give its number, or `last`."),
