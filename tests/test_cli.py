@@ -155,6 +155,7 @@ MISTAKES = [
     (("complete", "a.py:9:1"), "a.py has 3 lines, so there is no line 9."),
     (("complete", "a.py:1:9"), "the column may be 1 to 4, not 9."),
     (("complete", "nul.py:1:1"), "NUL bytes"),
+    (("complete", "picture.png:1:1"), "NUL bytes, so it is not text"),
     (("complete", "latin.py:1:1"), "is not UTF-8 (byte 0xe9 in line 2)"),
     (("complete", "wide.py:1:1"), "is UTF-16"),
     (("status",), "start one with `completiond serve`."),
@@ -184,6 +185,7 @@ MISTAKES = [
 def test_a_mistake_is_one_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
     source(LINES)
     source(b"a\0b", "nul.py")
+    source(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "picture.png")
     source("# ok\n# caf\xe9\n".encode("latin-1"), "latin.py")
     source("a = 1\n".encode("utf-16"), "wide.py")
     source("[engine]\nthreds = 2\n", "bad.toml")
