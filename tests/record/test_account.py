@@ -118,7 +118,10 @@ def test_advice_rests_on_numbers(db: sqlite3.Connection) -> None:
             ),
             "lower engine.draft_tokens",
         ),
-        (changed(found, stages=quick, rates=good, reasons={"timeout": 99}), "99 keys ran out of time with nothing"),
+        (
+            changed(found, stages=quick, rates=good, reasons={"timeout": 99}),
+            "99 keys ran out of time with nothing",
+        ),
         (
             changed(found, stages=[*quick, Spread("queue", 9, 1, 70_000, 1)], rates=good),
             "waits 70 ms for the engine",
