@@ -139,6 +139,23 @@ def test_a_daemon_on_tcp_is_asked_with_keys(run: Run) -> None:
         assert code == 0 and "⟦return 1⟧" in out
 
 
+@pytest.mark.slow
+def test_a_quiet_daemon_says_where_it_is_and_how_it_is_used(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    endpoint = f"ipc://{tmp_path}/d.sock"
+    command = [sys.executable, "-m", "completiond", "serve", "--quiet", "--scripted", SCRIPT]
+    with subprocess.Popen(
+        [*command, "--endpoint", endpoint], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(4)]
+        process.terminate()
+        assert process.stdout.read() == ""
+    names = [line.split()[0] for line in said]
+    assert names == ["completiond", "endpoint", "dashboard", "SIGTERM"], said
+    assert endpoint in said[1]
+
+
 def test_models_are_listed_with_their_state(run: Run) -> None:
     code, out, _ = run("models", "list")
     assert code == 0 and "qwen2.5-coder-0.5b" in out
