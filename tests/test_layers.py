@@ -16,7 +16,7 @@ LAYERS = (
     "errors core version brackets redaction armour assigned",
     "protocol config",
     "sessions reuse moments gate transport client connection endpoint keys router footprint files "
-    "reasons loopback web_server",
+    "keeping reasons loopback web_server",
     "model",
     "drafters prompt postprocess",
     "engine telemetry record",
