@@ -20,8 +20,8 @@ LAYERS = (
     "model",
     "drafters prompt postprocess",
     "engine telemetry record",
-    "daemon serving flight flights sources work acks liveness recorder remembered told replies "
-    "engine_process http",
+    "daemon serving flight flights prompts sources work acks liveness recorder remembered told "
+    "replies engine_process http",
     "measure dashboard",
     "commands",
     "__main__",

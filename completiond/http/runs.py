@@ -14,10 +14,10 @@ from completiond.engine.desk import Engine
 from completiond.engine.job import Job
 from completiond.engine.run import Run
 from completiond.errors import EngineLoading, Overloaded, RequestError, UnknownModel
-from completiond.flights import Prompts
 from completiond.http.asked import Asked
 from completiond.prompt import ready
 from completiond.prompt.tokenizer import AnyTokenizer, StreamDecoder
+from completiond.prompts import Prompts
 
 CLIENT = "http"
 ASKED = "http requests"
