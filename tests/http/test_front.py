@@ -3,7 +3,9 @@ what ends a run."""
 
 import asyncio
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -180,6 +182,34 @@ def test_a_daemon_that_is_stopped_ends_what_it_has_begun(tmp_path: Path) -> None
         process.terminate()
         assert coming.result(PATIENCE_S).json["choices"][0]["text"] == "a" * 200
         assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_answers_no_more_keeps_nobody_beyond_the_time(
+    tmp_path: Path, stream: bool
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "config.toml").write_text("[completion]\nmax_ms = 1000\n")
+    port, endpoint = free_port(), f"ipc://{tmp_path}/d.sock"
+    where = ("--endpoint", endpoint, "--insecure-loopback", "--http", str(port))
+    script = {"answers": ["a" * 2000], "pass_ms": 20.0}
+    config = ("--config", str(tmp_path / "config.toml"))
+    with scripted_daemon.daemon(*where, *config, script=script) as process:
+        web = Web(port, endpoint)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (engine,) = map(int, children)
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            reply = web.post({"prompt": "x", "max_tokens": 200, "stream": stream})
+            took = time.monotonic() - began
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        found = reply.events[-1] if stream else reply.json
+        assert found["choices"][0]["finish_reason"] == "length"
+        assert 1.0 < took < 3.0
+        idle(web)
+        assert web.post({"prompt": "x", "max_tokens": 3}).json["choices"][0]["text"] == "aaa"
 
 
 def test_half_a_body_does_not_delay_the_daemons_end(tmp_path: Path) -> None:
