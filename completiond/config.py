@@ -189,21 +189,22 @@ def load(
     Raises ConfigError with one sentence that names the source and the key.
     """
     tree: dict[str, dict[str, Any]] = {}
+    named: dict[str, str] = {}
     path = file or config_file()
     for section, keys in _read_toml(path).items():
         if not isinstance(keys, dict):
             raise ConfigError(f"{path}: `{section}` must be a [section], not a value.")
         for key, value in keys.items():
-            _put(tree, section, key, value, str(path))
+            _put(tree, named, (section, key), value, str(path))
     for name, text in (os.environ if environ is None else environ).items():
         section, key = _split_env(name)
         if section:
-            _put(tree, section, key, text, name)
+            _put(tree, named, (section, key), text, name)
     for dotted, value in (flags or {}).items():
         if value is not None:
             section, _, key = dotted.partition(".")
-            _put(tree, section, key, value, f"--{key.replace('_', '-')}")
-    return _structure(tree)
+            _put(tree, named, (section, key), value, f"--{key.replace('_', '-')}")
+    return _structure(tree, named)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -224,14 +225,24 @@ def _split_env(name: str) -> tuple[str, str]:
     return section, key
 
 
-def _put(tree: dict[str, dict[str, Any]], section: str, key: str, value: Any, source: str) -> None:
+def _put(
+    tree: dict[str, dict[str, Any]],
+    named: dict[str, str],
+    place: tuple[str, str],
+    value: Any,
+    source: str,
+) -> None:
+    """Into the tree, and into `named` how an error speaks of it: with where it comes from."""
+    section, key = place
     sections = {f.name: f.default_factory for f in fields(Config)}
     if section not in sections:
         raise ConfigError(f"{source}: unknown section [{section}]{_near(section, sections)}")
     known = {f.name: f.type for f in fields(sections[section])}  # type: ignore[arg-type]
     if key not in known:
         raise ConfigError(f"{source}: unknown key `{section}.{key}`{_near(key, known)}")
-    tree.setdefault(section, {})[key] = _parse(value, known[key], f"{source}: {section}.{key}")
+    name = f"{section}.{key}"
+    named[name] = f"{source}: {name}"
+    tree.setdefault(section, {})[key] = _parse(value, known[key], named[name])
 
 
 def _near(word: str, known: Mapping[str, Any]) -> str:
@@ -299,49 +310,54 @@ _RANGES = {
 }
 
 
-def _structure(tree: dict[str, dict[str, Any]]) -> Config:
+def _structure(tree: dict[str, dict[str, Any]], named: Mapping[str, str]) -> Config:
     try:
         config = _converter.structure(tree, Config)
     except BaseValidationError as exc:
         raise ConfigError(f"The configuration does not hold together: {exc}.") from exc
     if not config.model.name:
-        raise ConfigError("model.name is empty; `completiond models list` shows what there is.")
+        raise ConfigError(
+            f"{named['model.name']} is empty; `completiond models list` shows what there is."
+        )
     for (section, key), allowed in _CHOICES.items():
         value = getattr(getattr(config, section), key)
         if value not in allowed:
-            raise ConfigError(f"{section}.{key} must be one of {sorted(allowed)}, not {value!r}.")
-    _check_speculation(config.engine.speculation)
-    _check_tokens(config)
+            name = named[f"{section}.{key}"]
+            raise ConfigError(f"{name} must be one of {sorted(allowed)}, not {value!r}.")
+    _check_speculation(config.engine.speculation, named)
+    _check_tokens(config, named)
     if config.record.otlp and not config.record.otlp.startswith(("http://", "https://")):
         raise ConfigError(
-            "record.otlp must be the address of a collector, as http://127.0.0.1:4318/v1/traces."
+            f"{named['record.otlp']} must be the address of a collector, as "
+            "http://127.0.0.1:4318/v1/traces."
         )
     for (section, key), (low, high) in _RANGES.items():
         value = getattr(getattr(config, section), key)
         if not low <= value <= high and not (value == 0 and (section, key) in _CHOSEN_AT_0):
-            raise ConfigError(f"{section}.{key} must be between {low} and {high}, not {value}.")
+            name = named[f"{section}.{key}"]
+            raise ConfigError(f"{name} must be between {low} and {high}, not {value}.")
     return config
 
 
-def _check_speculation(value: str) -> None:
-    named = {name.strip() for name in value.split(",")}
-    if value not in ("auto", "off") and not named <= _DRAFTERS:
+def _check_speculation(value: str, named: Mapping[str, str]) -> None:
+    sources = {name.strip() for name in value.split(",")}
+    if value not in ("auto", "off") and not sources <= _DRAFTERS:
         raise ConfigError(
-            f"engine.speculation must be one of auto and off, or a list of {sorted(_DRAFTERS)}, "
-            f"not {value!r}."
+            f"{named['engine.speculation']} must be one of auto and off, or a list of "
+            f"{sorted(_DRAFTERS)}, not {value!r}."
         )
 
 
-def _check_tokens(config: Config) -> None:
+def _check_tokens(config: Config, named: Mapping[str, str]) -> None:
     tokens = {
         "dashboard.metrics_token": config.dashboard.metrics_token,
         "http.key": config.http.key,
     }
     for name, token in tokens.items():
         if 0 < len(token) < LEAST_TOKEN:
-            raise ConfigError(f"{name} has under {LEAST_TOKEN} characters; use more.")
+            raise ConfigError(f"{named[name]} has under {LEAST_TOKEN} characters; use more.")
     if config.http.port and not config.http.key and not config.serve.insecure_loopback:
         raise ConfigError(
-            "http.port is set without http.key: set one of 16 characters or more, or allow every "
-            "user of this machine to ask with serve.insecure_loopback."
+            f"{named['http.port']} is set without http.key: set one of 16 characters or more, or "
+            "allow every user of this machine to ask with serve.insecure_loopback."
         )

@@ -25,9 +25,10 @@ from completiond.errors import (
     UnknownModel,
 )
 from completiond.flight import Flight
-from completiond.flights import Flights, Prompts, Watcher
+from completiond.flights import Flights, Watcher
 from completiond.footprint import return_free_memory
 from completiond.liveness import Liveness
+from completiond.prompts import Prompts
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.record.facts import facts_of

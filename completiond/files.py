@@ -9,6 +9,8 @@ from pathlib import Path
 
 from completiond.errors import RequestError
 
+_WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
+"""Encodings whose texts hold NUL bytes."""
 LARGEST = 64 << 20
 """Bytes of a file that are still read."""
 
@@ -71,9 +73,12 @@ def _decode(file: Path, data: bytes, encoding: str, may_name: bool) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) and not encoding.lower().startswith("utf-16"):
         other = ", or pass --encoding utf-16" if may_name else ""
         raise RequestError(f"{file} is UTF-16; save it as UTF-8{other}.")
+    no_text = RequestError(f"{file} holds NUL bytes, so it is not text; nothing can be completed.")
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as exc:
+        if b"\0" in data and not encoding.lower().startswith(_WIDE):
+            raise no_text from exc  # an encoding that takes any byte would let a picture in
         line = data.count(b"\n", 0, exc.start) + 1
         other = ", or name what it is, as in --encoding latin-1" if may_name else ""
         raise RequestError(
@@ -81,5 +86,5 @@ def _decode(file: Path, data: bytes, encoding: str, may_name: bool) -> str:
             f"it as UTF-8{other}."
         ) from exc
     if "\0" in text:
-        raise RequestError(f"{file} holds NUL bytes, so it is not text; nothing can be completed.")
+        raise no_text
     return text.removeprefix("\ufeff")

@@ -9,21 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from completiond import brackets
-from completiond.config import Config
 from completiond.core import CancelReason, Outcome, Snapshot
-from completiond.engine.desk import Engine, Start
+from completiond.engine.desk import Engine
 from completiond.engine.job import Job
 from completiond.errors import CompletiondError
 from completiond.flight import Flight, continued, on_its_way, predicted, typed_at
-from completiond.model.checkpoint import ModelFiles
 from completiond.moments import accepted
 from completiond.postprocess.clean import as_typed, clean
-from completiond.prompt import stopping, templates
-from completiond.prompt.builder import Built, PromptBuilder
-from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer, Tokenizer
+from completiond.prompt import stopping
+from completiond.prompt.builder import Built
+from completiond.prompts import Prompts
 from completiond.reuse import Answered, Answers, made_at, remainder
 from completiond.sessions import Buffer, Ticket
 from completiond.sources import Sources
@@ -39,34 +37,6 @@ AHEAD = -1
 """Priority of a run that nobody asked for: the engine passes it over for any other."""
 
 Tell = Callable[[str], None]
-
-
-class Prompts(NamedTuple):
-    """What turns text into prompts and back, for the model that is served."""
-
-    builder: PromptBuilder
-    tokenizer: AnyTokenizer
-
-
-def prompts_of(config: Config, spec: Start) -> Prompts:
-    """The tokenizer and the builder for the engine's model; needs no engine that is ready."""
-    tokenizer: AnyTokenizer
-    ends: tuple[int, ...] = ()
-    if spec.kind == "scripted":
-        tokenizer = ByteTokenizer()
-        limit = int(spec.script.get("context", config.model.context))
-    else:
-        files = ModelFiles.of(spec.model)
-        tokenizer = Tokenizer.load(files.directory, name=files.name)
-        ends, limit = files.eos_ids, files.context
-    builder = PromptBuilder(
-        tokenizer,
-        templates.choose(tokenizer, config.model.template),
-        context=min(config.model.context, limit),
-        completion=config.completion,
-        eos_ids=ends,
-    )
-    return Prompts(builder, tokenizer)
 
 
 class Watcher(Protocol):

@@ -17,8 +17,8 @@ from completiond.config import Config
 from completiond.daemon import Daemon
 from completiond.endpoint import default_endpoint, parse
 from completiond.engine.door import ProcessEngine
-from completiond.flights import prompts_of
 from completiond.keys import server_keys
+from completiond.prompts import prompts_of
 from completiond.record.rows import Served
 from completiond.record.store import Full
 from completiond.record.wall import now_ms

@@ -31,12 +31,21 @@ class Impatient(H11Protocol):
         else:
             self._look_later()
 
+    def shutdown(self) -> None:
+        """Whoever is still sending a request has none that is worth waiting for."""
+        if self.cycle is not None and self.cycle.more_body:
+            self.transport.close()
+        else:
+            super().shutdown()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._looks.cancel()
         super().connection_lost(exc)
 
 
-def settings(app: Starlette, **more: Any) -> uvicorn.Config:
+def settings(
+    app: Starlette, connection: type[Impatient] = Impatient, **more: Any
+) -> uvicorn.Config:
     return uvicorn.Config(
-        app, http=Impatient, ws="none", log_level="warning", access_log=False, **more
+        app, http=connection, ws="none", log_level="warning", access_log=False, **more
     )

@@ -7,6 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONUNBUFFE
 VENV=$PWD/.venv
 BIN=$VENV/bin
 STAMP=$VENV/installed
+SHOWN=$VENV/shown
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -45,11 +46,22 @@ setup() {
     exec 9>&-
 }
 
+# Of what pip says, what takes time: large files, and the end.
+phases() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            *Downloading\ *" MB)"*) say "  ${line#"${line%%Downloading*}"}" ;;
+            "Installing collected packages: "*) say "  Unpacking $(wc -w <<<"${line#*: }") packages" ;;
+        esac
+    done
+}
+
 install() {
     local python
     python=$(find_python)
     say "Installing completiond[$1] into .venv (a few minutes the first time) ..."
-    rm -f "$STAMP"
+    rm -f "$STAMP" "$SHOWN"
     if ! "$BIN/python" -c 'import pip' 2>/dev/null; then
         rm -rf "$VENV"
         "$python" -m venv "$VENV" || {
@@ -58,6 +70,6 @@ install() {
         }
     fi
     "$BIN/python" -m pip install -qq --upgrade 'pip>=25'
-    "$BIN/python" -m pip install -qq -c constraints.txt -e ".[$1]"
+    "$BIN/python" -m pip install --progress-bar off -c constraints.txt -e ".[$1]" | phases
     printf '%s %s\n' "$(fingerprint "$BIN/python")" "$1" >"$STAMP"
 }

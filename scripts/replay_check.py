@@ -30,11 +30,12 @@ from completiond.engine.door import ProcessEngine
 from completiond.engine.job import Done, Job
 from completiond.engine.model_core import ModelCore
 from completiond.flight import Flight
-from completiond.flights import Flights, prompts_of
+from completiond.flights import Flights
 from completiond.model.kv_cache import Slot
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping
 from completiond.prompt.builder import Built
+from completiond.prompts import prompts_of
 from completiond.reuse import Answered
 from completiond.transport import Listener
 from completiond.work import Answer, Work

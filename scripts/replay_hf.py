@@ -16,10 +16,10 @@ from replay_traces import Moment, Step
 from completiond import config
 from completiond.commands.start import start_of
 from completiond.core import Snapshot
-from completiond.flights import prompts_of
 from completiond.postprocess.clean import clean
 from completiond.prompt import stopping
 from completiond.prompt.builder import Built
+from completiond.prompts import prompts_of
 
 
 class Generate:

@@ -35,7 +35,7 @@ from completiond.engine.run import Run, Runs
 from completiond.engine.scripted import Script, ScriptedCore
 from completiond.engine_process import rules_for
 from completiond.errors import EngineError
-from completiond.flights import Prompts, prompts_of
+from completiond.prompts import Prompts, prompts_of
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 

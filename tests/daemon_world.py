@@ -15,7 +15,7 @@ from completiond.engine.desk import Engine, Start
 from completiond.engine.door import ProcessEngine
 from completiond.engine.thread_engine import ThreadEngine
 from completiond.engine_process import load_scripted
-from completiond.flights import prompts_of
+from completiond.prompts import prompts_of
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 from completiond.remembered import Sink

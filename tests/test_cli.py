@@ -66,7 +66,7 @@ def test_a_daemon_is_asked_and_reports_itself(run: Run) -> None:
     with daemon() as process:
         code, out, err = run("complete", "a.py:2:5")
         assert (code, err) == (0, "") and "⟦return 1⟧" in out and "from the daemon at" in out
-        code, out, _ = run("why", "last")
+        code, out, _ = run("why")
         assert code == 0 and "An answer was shown." in out
         code, _, err = run("why", "99")
         assert code == 1 and "Nobody remembers request 99" in err
@@ -139,6 +139,23 @@ def test_a_daemon_on_tcp_is_asked_with_keys(run: Run) -> None:
         assert code == 0 and "⟦return 1⟧" in out
 
 
+@pytest.mark.slow
+def test_a_quiet_daemon_says_where_it_is_and_how_it_is_used(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    endpoint = f"ipc://{tmp_path}/d.sock"
+    command = [sys.executable, "-m", "completiond", "serve", "--quiet", "--scripted", SCRIPT]
+    with subprocess.Popen(
+        [*command, "--endpoint", endpoint], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(4)]
+        process.terminate()
+        assert process.stdout.read() == ""
+    names = [line.split()[0] for line in said]
+    assert names == ["completiond", "endpoint", "dashboard", "SIGTERM"], said
+    assert endpoint in said[1]
+
+
 def test_models_are_listed_with_their_state(run: Run) -> None:
     code, out, _ = run("models", "list")
     assert code == 0 and "qwen2.5-coder-0.5b" in out
@@ -155,10 +172,12 @@ MISTAKES = [
     (("complete", "a.py:9:1"), "a.py has 3 lines, so there is no line 9."),
     (("complete", "a.py:1:9"), "the column may be 1 to 4, not 9."),
     (("complete", "nul.py:1:1"), "NUL bytes"),
+    (("complete", "picture.png:1:1"), "NUL bytes, so it is not text"),
     (("complete", "latin.py:1:1"), "is not UTF-8 (byte 0xe9 in line 2)"),
     (("complete", "wide.py:1:1"), "is UTF-16"),
     (("status",), "start one with `completiond serve`."),
     (("why", "last"), "start one with `completiond serve`."),
+    (("why",), "start one with `completiond serve`."),
     (("why", "first"), "give its number, or `last`."),
     (("why", "9" * 5_000), "give its number, or `last`."),
     (("why", str(1 << 63)), "give its number, or `last`."),
@@ -183,6 +202,7 @@ MISTAKES = [
 def test_a_mistake_is_one_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
     source(LINES)
     source(b"a\0b", "nul.py")
+    source(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "picture.png")
     source("# ok\n# caf\xe9\n".encode("latin-1"), "latin.py")
     source("a = 1\n".encode("utf-16"), "wide.py")
     source("[engine]\nthreds = 2\n", "bad.toml")

@@ -60,3 +60,36 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
     }
     made = config.load({"engine.threads": 3, "model.draft": None}, file=path, environ=environ)
     assert (made.model.context, made.engine.kv_mb, made.engine.threads) == (128, 65, 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("engine.threads", -3, "must be between 0"),
+        ("engine.kernel", "int4", "must be one of"),
+        ("engine.speculation", "magic", "must be one of auto"),
+        ("model.name", "", "is empty"),
+        ("record.otlp", "nowhere", "must be the address"),
+        ("http.key", "short", "has under 16"),
+        ("http.port", 8095, "is set without http.key"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_with_where_it_comes_from(tmp_path, key, value, says):
+    section, name = key.split(".")
+    path = written(tmp_path, f"[{section}]\n{name} = {value!r}\n")
+    variable = f"COMPLETIOND_{section}_{name}".upper()
+    nowhere = tmp_path / "none.toml"
+    for source, given in (
+        (str(path), lambda: config.load(file=path, environ={})),
+        (variable, lambda: config.load(file=nowhere, environ={variable: str(value)})),
+        (f"--{name}", lambda: config.load({key: value}, file=nowhere, environ={})),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            given()
+        assert str(raised.value).startswith(f"{source}: {key} {says}")
+
+
+def test_a_value_that_cannot_be_is_said_of_the_source_that_won(tmp_path):
+    path = written(tmp_path, "[engine]\nthreads = 4\n")
+    with pytest.raises(ConfigError, match="^COMPLETIOND_ENGINE_THREADS: engine.threads must"):
+        config.load(file=path, environ={"COMPLETIOND_ENGINE_THREADS": "-1"})

@@ -16,12 +16,12 @@ LAYERS = (
     "errors core version brackets redaction armour assigned",
     "protocol config",
     "sessions reuse moments gate transport client connection endpoint keys router footprint files "
-    "reasons loopback web_server",
+    "keeping reasons loopback web_server",
     "model",
     "drafters prompt postprocess",
     "engine telemetry record",
-    "daemon serving flight flights sources work acks liveness recorder remembered told replies "
-    "engine_process http",
+    "daemon serving flight flights prompts sources work acks liveness recorder remembered told "
+    "replies engine_process http",
     "measure dashboard",
     "commands",
     "__main__",

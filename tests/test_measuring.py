@@ -155,6 +155,8 @@ MISTAKES = [
     (("--files", "none.py"), "There is no file none.py."),
     (("--files", "binary.py"), "NUL bytes"),
     (("--files", "empty"), "There is no source code in empty"),
+    (("--files", "short.py", "none.py"), "There is no file none.py."),
+    (("--files", "*.rs"), "There is no source code that *.rs matches"),
     (("--files", "short.py"), "no text that is long enough"),
     (("-n", "0"), "At least one spot must be measured"),
     (("--model", "qwen2.5-coder-0.5"), "did you mean `qwen2.5-coder-0.5b`?"),

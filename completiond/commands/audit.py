@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 
 
 def audit(
+    more: options.MoreFiles = None,
     files: options.Files = None,
     model: options.Model = None,
     draft: options.Draft = None,
     prompts: Annotated[
         int, typer.Option("--prompts", "-n", metavar="N", help="Places in the code to complete.")
     ] = 12,
-    tokens: Annotated[
-        int, typer.Option(metavar="N", min=2, max=1024, help="Longest answer of each.")
-    ] = 48,
+    tokens: options.Tokens = 48,
     buffers: Annotated[
         int, typer.Option(metavar="N", min=1, max=16, help="Buffers that are asked at once.")
     ] = 4,
@@ -41,8 +40,8 @@ def audit(
     trials: Annotated[
         int, typer.Option(metavar="N", min=200, max=1_000_000, help="Of each rejection sampler.")
     ] = 2000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Other places in the same files.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    seed: options.Seed = 0,
+    as_json: options.EndingJson = False,
     gpu: options.Gpu = None,
     cpu: options.Cpu = False,
     threads: options.Threads = None,
@@ -63,7 +62,7 @@ def audit(
         engine__threads=threads,
         engine__speculation=speculation or "auto",
     )
-    chosen = spots_in(files or [], prompts, seed)
+    chosen = spots_in([*(files or ()), *(more or ())], prompts, seed)
     lab = load(settings, "`completiond audit`")
     from completiond.measure.lossless import Audit
 

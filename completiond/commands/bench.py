@@ -35,21 +35,20 @@ def _bench() -> None:
 
 @app.command()
 def acceptance(
+    more: options.MoreFiles = None,
     files: options.Files = None,
     model: options.Model = None,
     draft: options.Draft = None,
     spots: Annotated[
         int, typer.Option("--spots", "-n", metavar="N", help="Places in the code to complete.")
     ] = 20,
-    tokens: Annotated[
-        int, typer.Option(metavar="N", min=2, max=1024, help="Longest answer of each.")
-    ] = 64,
-    seed: Annotated[int, typer.Option(metavar="N", help="Other places in the same files.")] = 0,
+    tokens: options.Tokens = 64,
+    seed: options.Seed = 0,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Where the HTML page goes. Default: your state folder."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one line of JSON.")] = False,
+    as_json: options.EndingJson = False,
     gpu: options.Gpu = None,
     cpu: options.Cpu = False,
     threads: options.Threads = None,
@@ -69,13 +68,14 @@ def acceptance(
         engine__threads=threads,
         engine__speculation=speculation or "auto",
     )
-    chosen = spots_in(files or [], spots, seed)
+    named = [*(files or ()), *(more or ())]
+    chosen = spots_in(named, spots, seed)
     page = _page_file(plot)
     lab = load(settings, "`completiond bench`")
     account, whole = _measure(lab, chosen, tokens)
     if account.spots:
         about = _about(lab, account, len(chosen)) | {
-            "files": ", ".join(map(str, files or ())) or "the source of completiond",
+            "files": ", ".join(map(str, named)) or "the source of completiond",
             "seed": str(seed),
             "longest answer": f"{tokens} tokens",
         }

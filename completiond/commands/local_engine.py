@@ -20,7 +20,7 @@ from completiond.daemon import Daemon
 from completiond.engine.desk import Start
 from completiond.engine.thread_engine import ThreadEngine
 from completiond.errors import from_code
-from completiond.flights import prompts_of
+from completiond.prompts import prompts_of
 from completiond.protocol import codec
 from completiond.protocol import messages as m
 

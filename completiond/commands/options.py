@@ -54,10 +54,17 @@ Files = Annotated[
     typer.Option(
         "--files",
         metavar="PATH",
-        help="A file or a folder of source code; may be given several times. Default: the source "
-        "of completiond itself.",
+        help="A file or a folder of source code, or a pattern as 'src/**/*.py'; may be given "
+        "several times, or once with several. Default: the source of completiond itself.",
     ),
 ]
+MoreFiles = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[PATH]...", help="The same as --files.", show_default=False),
+]
+Tokens = Annotated[int, typer.Option(metavar="N", min=2, max=1024, help="Longest answer of each.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Other places in the same files.")]
+EndingJson = Annotated[bool, typer.Option("--json", help="End with one line of JSON.")]
 Gpu = Annotated[
     int | None,
     typer.Option("--gpu", metavar="N", min=0, help="Compute on this GPU. Default: one if any."),

@@ -40,6 +40,9 @@ def serve(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Log what happens, on stderr.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say where it listens and how it is used, no more.")
+    ] = False,
     record_text: Annotated[
         bool | None,
         typer.Option(
@@ -98,21 +101,25 @@ def serve(
     with ExitStack() as loading:
         loading.callback(engine.discard)
         loading.enter_context(waiting(f"Loading {name}"))
-        serving.run(settings, engine=engine, on_ready=_tell(loading.close))
+        serving.run(
+            settings, engine=engine, on_ready=_tell(loading.close, _brief if quiet else _banner)
+        )
 
 
-def _tell(loaded: Callable[[], None]) -> Callable[[ReadyLike], None]:
+def _tell(
+    loaded: Callable[[], None], banner: Callable[[ReadyLike], None]
+) -> Callable[[ReadyLike], None]:
     def tell(ready: ReadyLike) -> None:
         loaded()
-        _banner(ready)
+        banner(ready)
 
     return tell
 
 
 def _banner(ready: ReadyLike) -> None:
     info = ready.info
-    out.print(f"[bold]completiond {__version__} serves {ready.model}[/]")
-    facts(
+    _print(
+        ready.model,
         [
             ("device", device_line(info)),
             ("draft", str(info.get("draft", ""))),
@@ -120,13 +127,28 @@ def _banner(ready: ReadyLike) -> None:
             ("passes", passes_line(info)),
             ("context", f"{info['context']} tokens"),
             ("memory", " ".join(info.get("notes", ()))),
-            ("endpoint", ready.endpoint),
-            ("http", ready.http),
+            *_reached(ready),
             ("editor", "let it start `completiond-lsp` as a language server (README, Editors)"),
-            ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
             ("try", f"completiond complete FILE:LINE:COL{_where(ready.endpoint)}"),
-        ]
+        ],
     )
+
+
+def _brief(ready: ReadyLike) -> None:
+    _print(ready.model, _reached(ready))
+
+
+def _reached(ready: ReadyLike) -> list[tuple[str, str]]:
+    return [
+        ("endpoint", ready.endpoint),
+        ("http", ready.http),
+        ("dashboard", f"completiond dashboard{_where(ready.endpoint)}"),
+    ]
+
+
+def _print(model: str, rows: list[tuple[str, str]]) -> None:
+    out.print(f"[bold]completiond {__version__} serves {model}[/]")
+    facts(rows)
     out.print("Ctrl-C stops it." if out.is_terminal else "SIGTERM stops it.", style="dim")
 
 

@@ -18,6 +18,7 @@ from completiond.protocol import messages as m
 
 ANSWER_S = 5.0
 POLL_S = 0.1
+WEB = "daemon http requests"
 
 
 def status(
@@ -70,6 +71,7 @@ def _show(found: m.Status) -> None:
             ("up", _duration(found.uptime_s)),
             ("clients", str(found.clients)),
             ("requests", _requests(found)),
+            ("of the web server", _web(engine)),
             ("runs", _runs(engine)),
             ("passes", _passes(engine)),
             ("drafts", _drafts(engine)),
@@ -82,6 +84,11 @@ def _show(found: m.Status) -> None:
 def _requests(found: m.Status) -> str:
     asked = found.engine.get("daemon requests", 0)
     return f"{asked} so far; {found.running} running, {found.waiting} without a reply yet"
+
+
+def _web(engine: dict[str, int]) -> str:
+    """Nothing where there is none."""
+    return f"{engine[WEB]} so far" if WEB in engine else ""
 
 
 def _runs(engine: dict[str, int]) -> str:

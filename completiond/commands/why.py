@@ -21,7 +21,9 @@ MOST_DIGITS = 19
 
 
 def why(
-    request: Annotated[str, typer.Argument(metavar="ID|last", help="A request's id, or `last`.")],
+    request: Annotated[
+        str, typer.Argument(metavar="ID|last", help="A request's id, or `last`: the newest.")
+    ] = "last",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     endpoint: options.Endpoint = None,
     insecure_loopback: options.InsecureLoopback = None,

@@ -6,10 +6,12 @@ ends its run.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -46,14 +48,15 @@ class Front:
         self.url = f"http://{loopback.ADDRESS}:{port}{PATH}"
 
     async def __aenter__(self) -> "Front":
-        app = application(self.runs, self._key)
-        config = web_server.settings(
-            app, log_config=None, lifespan="off", limit_concurrency=MOST_CONNECTIONS
-        )
+        app = application(self.runs, self._key, crowded=self._crowded)
+        config = web_server.settings(app, _Connection, log_config=None, lifespan="off")
         self._server = _Server(config)
         socket = loopback.listener(self._port)
         self._serving = asyncio.create_task(self._server.serve([socket]), name="the HTTP front")
         return self
+
+    def _crowded(self) -> bool:
+        return len(self._server.server_state.connections) > MOST_CONNECTIONS
 
     async def drain(self) -> None:
         """Take no more connections, and wait for what is being answered."""
@@ -78,8 +81,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-def application(runs: Runs, key: str) -> Starlette:
+class _Connection(web_server.Impatient):
+    """What is no HTTP is told so as every other error is."""
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps(answers.failure(msg, 400, "bad_request")).encode()
+        kind = [("content-type", "application/json"), ("content-length", str(len(body)))]
+        head = h11.Response(status_code=400, headers=[*kind, ("connection", "close")])
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def application(runs: Runs, key: str, *, crowded: Callable[[], bool]) -> Starlette:
+    """`crowded`: whether more are connected than are answered."""
+
     async def complete(request: Request) -> Response:
+        if crowded():
+            return _failure("Too many are connected; ask again in a moment.", 503, "overloaded")
         if refused := _refused(request, key):
             return refused
         wanted = asked(await _body(request))

@@ -6,6 +6,7 @@ Knows the engine's door and text; knows no HTTP. Law: a run that nobody waits fo
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from completiond.config import Config
@@ -14,12 +15,17 @@ from completiond.engine.desk import Engine
 from completiond.engine.job import Job
 from completiond.engine.run import Run
 from completiond.errors import EngineLoading, Overloaded, RequestError, UnknownModel
-from completiond.flights import Prompts
 from completiond.http.asked import Asked
 from completiond.prompt import ready
 from completiond.prompt.tokenizer import AnyTokenizer, StreamDecoder
+from completiond.prompts import Prompts
 
 CLIENT = "http"
+ASKED = "http requests"
+"""The name of their count; where there is no web server there is none."""
+LATE_S = 0.2
+"""How long after `max_ms` a run may still end by itself: an engine in a pass that does not end says
+nothing."""
 MOST = 4
 """Runs at a time; each has a buffer, and so a place in the KV cache."""
 
@@ -45,6 +51,7 @@ class Runs:
         self._config = config
         self._engine = engine
         self._counts = counts
+        counts[ASKED] = 0
         self._prompts: Prompts | None = None
         self._places = [Place(f"{CLIENT}/{n}") for n in range(MOST)]
 
@@ -101,7 +108,7 @@ class Runs:
         run = self._engine.submit(replace(job, buffer=place.name))
         place.taken, place.ids = True, job.prompt.ids
         run.when_over(lambda _: self._free(place))
-        self._counts["http requests"] += 1
+        self._counts[ASKED] += 1
         return run
 
     @staticmethod
@@ -117,6 +124,7 @@ class Answer:
         self._run = run
         self._engine = engine
         self._decoder = StreamDecoder(tokenizer)
+        self._until = asyncio.get_running_loop().time() + run.job.max_ms / 1e3 + LATE_S
         self.outcome = Outcome()
 
     async def pieces(self) -> AsyncIterator[str]:
@@ -125,15 +133,32 @@ class Answer:
         Raises the error that the run ends by.
         """
         text, told, stop = "", 0, self._run.job.stop
-        async for ids in self._run:
+        reader = aiter(self._run)
+        while ids := await self._more(reader):
             text += self._decoder.feed(ids)
             certain = ready.sure(text, stop)
             if len(certain) > told:
                 yield certain[told:]
                 told = len(certain)
-        self.outcome = await self._run.outcome
+        self.outcome = await self._end()
         if rest := ready.said(text, stop, self.outcome.reason)[told:]:
             yield rest
+
+    async def _more(self, reader: AsyncIterator[tuple[int, ...]]) -> tuple[int, ...]:
+        """Empty at the end of the run, and of its time."""
+        with suppress(StopAsyncIteration, TimeoutError):
+            async with asyncio.timeout_at(self._until):
+                return await anext(reader)
+        return ()
+
+    async def _end(self) -> Outcome:
+        try:
+            async with asyncio.timeout_at(self._until):
+                return await self._run.outcome
+        except TimeoutError:
+            self.give_up()
+            job, ids = self._run.job, list(self._run.ids)
+            return Outcome(ids=ids, reason="timeout", prompt_tokens=len(job.prompt.ids))
 
     async def whole(self) -> str:
         return "".join([piece async for piece in self.pieces()])

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from completiond import engine_process, flights
+from completiond import engine_process, prompts
 from completiond.config import Config
 from completiond.core import GREEDY, Sampling, Snapshot, TokenMask
 from completiond.drafters.base import DraftContext, Drafter
@@ -74,7 +74,7 @@ class Lab:
         assert isinstance(loaded.core, ModelCore), "a scripted engine drafts nothing"
         self.core = loaded.core
         self._rules = loaded.rules
-        self._prompts = flights.prompts_of(config, start)
+        self._prompts = prompts.prompts_of(config, start)
         self.drafters: tuple[Drafter, ...] = tuple(self.core.decoding.drafters)
         self._weights = draft_weights(config, start)
         self._numbers = count(1)

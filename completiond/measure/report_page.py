@@ -60,7 +60,7 @@ def overview(found: Account) -> list[tuple[str, str]]:
     spreads = (("latency", "total"), ("of what the daemon was asked", "daemon"))
     rows = [
         ("keys", f"{totals.keys:,}"),
-        ("answers shown", f"{totals.answers:,}"),
+        ("answers shown", f"{totals.answers:,}, those asked for by hand among them"),
         *(
             (name, f"{n:,} ({percent(n, totals.answers)})")
             for name, n in (

@@ -4,9 +4,10 @@ Knows files and text; knows no tokens and no model. The same files and the same 
 same spots, so that two runs can be compared.
 """
 
+import glob
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,8 @@ SMALLEST, LARGEST = 300, 1 << 20
 LONGEST_LINE = 1000
 """A file with a longer line was not written by hand."""
 MOST_FILES = 5000
-"""Files of a folder that are looked at; the walk is sorted, so that it is always the same ones."""
+"""Files of a folder or a pattern that are looked at; they are sorted, so that it is always the same
+ones."""
 LINES_BEFORE = 6
 """Lines that must stand before a cursor: without any context there is nothing to complete."""
 HOLE = 3
@@ -73,17 +75,32 @@ def spots_in(paths: Sequence[Path], count: int, seed: int = 0) -> list[Spot]:
 
 
 def sources_in(paths: Sequence[Path]) -> Iterator[Source]:
-    """Named files must be readable text; in folders what is not is passed over."""
-    for path in paths:
-        if path.is_dir():
-            yield from _in_folder(path)
-        else:
-            yield Source(path, files.text_of(path))
+    """Each once. Named files must be readable text; in folders, and of what a pattern matches, what
+    is not is passed over."""
+    once = {source.path.absolute(): source for path in paths for source in _of(path)}
+    yield from once.values()
 
 
-def _in_folder(folder: Path) -> Iterator[Source]:
+def _of(path: Path) -> Iterator[Source]:
+    if path.is_dir():
+        yield from _code_of(_walk(path), f"in {path}")
+    elif set("*?[") & set(str(path)) and not path.exists():
+        yield from _code_of(_matched(path), f"that {path} matches")
+    else:
+        yield Source(path, files.text_of(path))
+
+
+def _matched(pattern: Path) -> Iterator[Path]:
+    """Files, and those of the folders; one that is passed over elsewhere must be named."""
+    skipped = SKIPPED - {*pattern.parts}
+    for path in map(Path, sorted(glob.glob(str(pattern), recursive=True))):
+        if not skipped & {*path.parts}:
+            yield from _walk(path) if path.is_dir() else (path,)
+
+
+def _code_of(paths: Iterable[Path], where: str) -> Iterator[Source]:
     looked, found = 0, False
-    for path in _walk(folder):
+    for path in paths:
         looked += 1
         if looked > MOST_FILES:
             break
@@ -98,7 +115,7 @@ def _in_folder(folder: Path) -> Iterator[Source]:
             found = True
             yield Source(path, text)
     if not found:
-        raise RequestError(f"There is no source code in {folder}; name another folder or files.")
+        raise RequestError(f"There is no source code {where}; name another folder or files.")
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -5,12 +5,12 @@ cannot be written costs a measurement at the next start, nothing else.
 """
 
 import json
-import os
 from contextlib import suppress
 
 import torch
 
 from completiond.config import cache_dir
+from completiond.keeping import keep
 from completiond.model import processor
 
 Values = dict[str, float]
@@ -38,11 +38,7 @@ class Measured:
     def put(self, thing: str, values: Values) -> None:
         known = self._read()
         known[self._machine] = known.get(self._machine, {}) | {thing: values}
-        part = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-            part.replace(self._file)
+        keep(self._file, f"{json.dumps(known, indent=1)}\n".encode())
 
     def _read(self) -> dict[str, dict[str, Values]]:
         with suppress(OSError, ValueError, RecursionError):

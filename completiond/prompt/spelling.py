@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from completiond.config import cache_dir
+from completiond.keeping import keep
 from completiond.prompt.tokenizer import AnyTokenizer, Tokenizer
 
 VERSION = 2
@@ -84,8 +85,4 @@ def _read(kept: Path, stamp: list[int]) -> Spelling | None:
 
 def _write(kept: Path, stamp: list[int], spelling: Spelling) -> None:
     spelled = msgpack.packb([spelling.every, spelling.order.tobytes(), sorted(spelling.control)])
-    part = kept.with_name(f"{kept.name}.{os.getpid()}")
-    with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgpack.packb([stamp, zlib.crc32(spelled), spelled]))
-        part.replace(kept)
+    keep(kept, msgpack.packb([stamp, zlib.crc32(spelled), spelled]))

@@ -106,7 +106,8 @@ def _waiting(found: Account) -> list[str]:
     late = found.reasons.get("timeout", 0)
     if late > LATE * found.asked:
         sentences.append(
-            f"{late:,} keys ran out of time: raise completion.max_ms or take a smaller model."
+            f"{late:,} keys ran out of time with nothing to show: raise completion.max_ms or take "
+            "a smaller model."
         )
     queue = found.stage("queue")
     if queue is not None and queue.p90 > WAITS_US:

@@ -38,6 +38,10 @@ _NAMES = [
     *(name for s in RETAINED_S for name in (f"left {s}", f"left {s} of")),
 ]
 _WORDS = ("kind", "reason", "why", "outcome")
+_REASON = (
+    "CASE WHEN reason.word = 'timeout' AND shown > 0 THEN 'ok' "
+    "WHEN why.word = '' THEN reason.word ELSE why.word END"
+)
 _NO_WARM = "k.kind IS NOT (SELECT id FROM words WHERE word = 'warm')"
 
 
@@ -56,8 +60,8 @@ def counted(db: sqlite3.Connection, only: Filter) -> Counter[str]:
     """The same names as in the sums."""
     where = filters.of_keys(db, only)
     ask = (
-        f"SELECT kind.word, CASE why.word WHEN '' THEN reason.word ELSE why.word END, "
-        f"outcome.word, COUNT(*), {', '.join(_SUMS)} FROM {_newest(where.text)} k "
+        f"SELECT kind.word, {_REASON}, outcome.word, COUNT(*), {', '.join(_SUMS)} "
+        f"FROM {_newest(where.text)} k "
         + " ".join(f"JOIN words {name} ON {name}.id = k.{name}" for name in _WORDS)
         + " GROUP BY 1, 2, 3"
     )

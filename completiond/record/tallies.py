@@ -51,7 +51,10 @@ def durations(key: Key) -> dict[str, int]:
 
 
 def _sums(key: Key, drafts: Sequence[Drafted]) -> Counter[str]:
-    sums = Counter({"keys": 1, f"kind {key.kind}": 1, f"reason {key.why or key.reason}": 1})
+    # An answer that was cut off by the clock and shown all the same is an answer.
+    late_but_shown = key.reason == "timeout" and key.shown
+    reason = "ok" if late_but_shown else key.why or key.reason
+    sums = Counter({"keys": 1, f"kind {key.kind}": 1, f"reason {reason}": 1})
     if key.outcome:
         sums += Counter({"answers": 1, f"outcome {key.outcome}": 1})
         sums["shown characters"] += key.shown

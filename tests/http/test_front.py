@@ -3,6 +3,9 @@ what ends a run."""
 
 import asyncio
 import json
+import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +22,14 @@ from http_daemon import KEY, PATIENCE_S, Web, free_port, text
 
 from completiond.client import Client
 from completiond.config import Config
-from completiond.http.front import MAX_BODY, NOBODY_READS, PATH, application
+from completiond.http.front import (
+    BODY_S,
+    MAX_BODY,
+    MOST_CONNECTIONS,
+    NOBODY_READS,
+    PATH,
+    application,
+)
 from completiond.http.runs import MOST, Runs
 from completiond.protocol import messages as m
 from tests import scripted_daemon
@@ -29,6 +40,10 @@ DOCUMENT = "def area(width, height):\n    return width * height\n\n\n" + "y" * 4
 ASKED = {"model": "scripted", "prompt": "def area("}
 SAID = "width, height):\n    return width * height\n"
 AT_A_CURSOR = ASKED | {"prompt": "<fim_prefix>def area(<fim_suffix>\n\nx = 1\n<fim_middle>"}
+HEAD = (
+    f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+    "Content-Type: application/json\r\n"
+).encode()
 LONG = ASKED | {"prompt": "y", "max_tokens": 4000, "stream": True}
 
 
@@ -169,6 +184,49 @@ def test_a_daemon_that_is_stopped_ends_what_it_has_begun(tmp_path: Path) -> None
         assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_answers_no_more_keeps_nobody_beyond_the_time(
+    tmp_path: Path, stream: bool
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "config.toml").write_text("[completion]\nmax_ms = 1000\n")
+    port, endpoint = free_port(), f"ipc://{tmp_path}/d.sock"
+    where = ("--endpoint", endpoint, "--insecure-loopback", "--http", str(port))
+    script = {"answers": ["a" * 2000], "pass_ms": 20.0}
+    config = ("--config", str(tmp_path / "config.toml"))
+    with scripted_daemon.daemon(*where, *config, script=script) as process:
+        web = Web(port, endpoint)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (engine,) = map(int, children)
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            reply = web.post({"prompt": "x", "max_tokens": 200, "stream": stream})
+            took = time.monotonic() - began
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        found = reply.events[-1] if stream else reply.json
+        assert found["choices"][0]["finish_reason"] == "length"
+        assert 1.0 < took < 3.0
+        idle(web)
+        assert web.post({"prompt": "x", "max_tokens": 3}).json["choices"][0]["text"] == "aaa"
+
+
+def test_half_a_body_does_not_delay_the_daemons_end(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    port, endpoint = free_port(), f"ipc://{tmp_path}/d.sock"
+    where = ("--endpoint", endpoint, "--insecure-loopback", "--http", str(port))
+    with scripted_daemon.daemon(*where) as process:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as link:
+            link.sendall(HEAD + b'Content-Length: 99\r\nExpect: 100-continue\r\n\r\n{"prompt"')
+            assert link.recv(20).startswith(b"HTTP/1.1 100"), "it does not wait for the body"
+            since = time.monotonic()
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 0
+            assert time.monotonic() - since < BODY_S / 2
+            assert link.recv(100).endswith(b"\r\n"), "nothing comes but the end"
+
+
 # Who may ask
 
 
@@ -254,7 +312,8 @@ def test_who_hangs_up_within_a_body_is_no_failure() -> None:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": PATH, "headers": headers}
         runs = Runs(Config(), cast(Any, None), Counter())
-        await application(runs, "")(scope | {"query_string": b""}, receive, send)
+        app = application(runs, "", crowded=lambda: False)
+        await app(scope | {"query_string": b""}, receive, send)
         status: int = sent[0]["status"]
         return status
 
@@ -277,6 +336,39 @@ def test_a_huge_body_is_refused_before_it_is_all_there(web: Web) -> None:
     with socket.create_connection(("127.0.0.1", web.port), PATIENCE_S) as link:
         link.sendall(head.encode() + piece * (MAX_BODY // 0x10000 + 1))
         assert link.recv(12) == b"HTTP/1.1 413"
+
+
+def test_what_is_no_http_is_told_so_as_json(web: Web) -> None:
+    with socket.create_connection(("127.0.0.1", web.port), PATIENCE_S) as link:
+        link.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        got = HTTPResponse(link)
+        got.begin()
+        assert (got.status, got.getheader("content-type")) == (400, "application/json")
+        assert json.loads(got.read())["error"]["type"] == "invalid_request_error"
+
+
+def test_more_connections_than_are_answered_are_told_so_as_json(web: Web) -> None:
+    address = ("127.0.0.1", web.port)
+    links = [socket.create_connection(address, PATIENCE_S) for _ in range(MOST_CONNECTIONS)]
+    try:
+        for link in links[-1:]:  # once it is answered, all before it are taken
+            link.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
+            assert link.recv(12) == b"HTTP/1.1 400"
+        refused = web.post(ASKED)
+        assert (refused.status, refused.error["type"]) == (503, "server_error")
+    finally:
+        for link in links:
+            link.close()
+    while web.post(ASKED | {"max_tokens": 1}).status == 503:
+        pass
+
+
+def test_a_plain_status_counts_what_was_asked(web: Web) -> None:
+    before = stats(web)["daemon http requests"]
+    web.post(ASKED | {"max_tokens": 1})
+    command = (sys.executable, "-m", "completiond", "status", "--endpoint", web.endpoint)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert re.search(rf"web server +{before + 1} so far\n", ran.stdout)
 
 
 def test_a_port_without_a_key_or_a_port_in_use_is_one_sentence(web: Web, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from completiond.errors import RequestError
-from completiond.measure.spots import HOLE, LINES_BEFORE, TYPED, spots_in
+from completiond.measure.spots import HOLE, LINES_BEFORE, TYPED, sources_in, spots_in
 
 CODE = "".join(f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(40))
 
@@ -54,6 +54,31 @@ def test_a_folder_is_searched_without_what_nobody_wrote(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "link.py").symlink_to(tmp_path / "none.xyz")
     assert {spot.path for spot in spots_in([tmp_path], 50)} == {"good.py"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.py", {"a.py"}),
+        ("**/*.py", {"a.py", "b.py"}),
+        ("**", {"a.py", "b.py", "c.js"}),
+        ("s*", {"b.py", "c.js"}),
+        ("node_modules/*", {"d.js"}),
+    ],
+)
+def test_a_pattern_names_what_it_matches_once(
+    tmp_path: Path, pattern: str, found: set[str]
+) -> None:
+    folder(tmp_path, a__py=CODE, data__json=CODE)
+    folder(tmp_path / "src", b__py=CODE, c__js=CODE)
+    folder(tmp_path / "node_modules", d__js=CODE)
+    sources = list(sources_in([tmp_path / pattern, tmp_path / pattern]))
+    assert sorted(source.path.name for source in sources) == sorted(found)
+
+
+def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"no source code that .*\*\.rs matches"):
+        spots_in([tmp_path / "*.rs"], 3)
 
 
 def test_text_with_other_line_ends_is_read(tmp_path: Path) -> None:

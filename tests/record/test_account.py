@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from rows_made import DAEMON, NOW_MS, full
 
-from completiond.measure.report_page import report
-from completiond.record import queries
+from completiond.measure.report_page import overview, report
+from completiond.record import figures, queries
 from completiond.record.account import DAY_MS, Account, account
 from completiond.record.advice import advice
 from completiond.record.metrics import BOUNDS_S, WEEK_MS, numbers
-from completiond.record.rows import Rate, Served, Spread
+from completiond.record.rows import Filter, Rate, Served, Spread
 from completiond.record.store import Full, Store
 
 Run = Callable[..., tuple[int, str, str]]
@@ -46,6 +46,31 @@ def test_figures_are_those_of_its_days(db: sqlite3.Connection) -> None:
     assert [group.name for group in week.languages] == ["python"]
     assert {group.name for group in month.models} == {"a model", "other"}
     assert week.totals.tokens_per_pass == 3.0, "passes that only read a prompt do not count"
+
+
+@pytest.mark.parametrize("path", ["", "src/a.py"], ids=["from sums", "from keys"])
+def test_what_was_cut_off_by_the_clock_is_counted_by_what_was_shown(
+    tmp_path: Path, path: str
+) -> None:
+    store = Store(tmp_path / "record-1.db", DAEMON)
+    late = {"reason": "timeout", "outcome": ""}
+    store.write(
+        {
+            1: full(**late | {"outcome": "shown"}, trigger="invoked"),
+            2: full(**late, why="timeout", shown=0, candidates=0),
+        }
+    )
+    store.close()
+    with queries.reading(store.path) as found:
+        counts = figures.counted(found, Filter(path=path))
+    assert figures.named(counts, "reason") == {"ok": 1, "timeout": 1}
+    assert figures.totals(counts).answers == 1, "those asked for by hand are counted"
+
+
+def test_a_report_says_that_it_counts_what_was_asked_by_hand(db: sqlite3.Connection) -> None:
+    assert dict(overview(account(db, 7, NOW_MS)))["answers shown"] == (
+        "300, those asked for by hand among them"
+    )
 
 
 def test_the_page_is_whole_and_of_itself(db: sqlite3.Connection) -> None:
@@ -93,7 +118,10 @@ def test_advice_rests_on_numbers(db: sqlite3.Connection) -> None:
             ),
             "lower engine.draft_tokens",
         ),
-        (changed(found, stages=quick, rates=good, reasons={"timeout": 99}), "99 keys ran out"),
+        (
+            changed(found, stages=quick, rates=good, reasons={"timeout": 99}),
+            "99 keys ran out of time with nothing",
+        ),
         (
             changed(found, stages=[*quick, Spread("queue", 9, 1, 70_000, 1)], rates=good),
             "waits 70 ms for the engine",

@@ -30,7 +30,7 @@ function tiles({ totals, stages: found, kinds: by, sources: rates }) {
     tile('First text of a run', first ? time(first.p50) : '–', first ? `90 % ${time(first.p90)} · 99 % ${time(first.p99)}` : 'no run yet'),
     tile('Without a new run', percent(quick, totals.keys), `of ${count(totals.keys)} keys`),
     tile('Tokens a pass', totals.wrote ? totals.tokens_per_pass.toFixed(2) : '–', drafted ? `${percent(held, drafted)} of drafts held` : 'nothing drafted'),
-    tile('Taken', percent(totals.taken, totals.answers), `of ${count(totals.answers)} shown`),
+    tile('Taken', percent(totals.taken, totals.answers), `of ${count(totals.answers)} shown, by hand too`),
     tile('Cancel to free', free ? time(free.p50) : '–', free ? `99 % ${time(free.p99)}` : 'nothing cancelled'));
 }
 
