@@ -168,6 +168,7 @@ async def test_a_run_is_told_once_whoever_got_its_answer(tmp_path: Path) -> None
     assert sum(joined.stages.values()) == pytest.approx(joined.total_us, rel=0.02, abs=20)
 
 
+@pytest.mark.slow  # real time
 async def test_a_key_that_joined_a_run_and_was_superseded_waited_for_the_run(
     tmp_path: Path,
 ) -> None:
