@@ -19,6 +19,7 @@ from typing import Any
 
 from eval_context import SOURCES
 from eval_gather import Places
+from eval_names import names_found
 from eval_report import Judge, Report, table
 from eval_sides import LAYOUTS, Llama, Ours, Setting, Side
 from eval_tests import alone
@@ -37,6 +38,9 @@ Todo = list[tuple[Item, Setting]]
 def main() -> None:
     arguments = parse()
     items = sample(read_items(arguments.data / "infill", arguments.sets), arguments.sample)
+    if arguments.names:
+        names(arguments, items)
+        return
     settings = plan(arguments)
     rows = RowFile(arguments.out, ("model", "setting", "item"))
     try:
@@ -59,6 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="file of the results; goes on behind them")
     parser.add_argument("--context", type=_names, default=["none"], help=", ".join(SOURCES))
     parser.add_argument("--repositories", type=Path, help="folder of a cross-file set's own ones")
+    parser.add_argument("--names", action="store_true", help="names of answers in chunks, no model")
     parser.add_argument("--layouts", action="store_true", help="each layout, healed and not")
     parser.add_argument("--rules", action="store_true", help="with and without each rule")
     parser.add_argument("--invoked", action="store_true", help="ask as by hand: whole blocks")
@@ -163,6 +168,18 @@ def progress(todo: Todo) -> Iterator[tuple[Item, Setting]]:
             said, left = now, (now - started) / done * (len(todo) - done)
             say(f"{done} of {len(todo)} answers, {left / 60:.1f} minutes left")
         yield one
+
+
+def names(arguments: argparse.Namespace, items: Sequence[Item]) -> None:
+    """What the contexts hold of the answers' names; a table, and at the end one line of JSON."""
+    places = Places(arguments.data, arguments.repositories)
+    found = []
+    print("| set | context | names of answers | in the chunks | tokens of chunks |")
+    print("|---|---|---|---|---|")
+    for one in names_found(items, arguments.context, places):
+        print("|", " | ".join(map(str, one)), "|")
+        found.append(one._asdict())
+    print(json.dumps({"names": found}))
 
 
 # -- what is said ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 from eval_answers import WITHOUT, answer, shown_tokens
 from eval_context import MOST, SOURCES, given
 from eval_gather import Places, gather
+from eval_names import names_found
 from eval_report import Judge, Report, table
 from eval_sides import LAYOUTS, Setting
 from infill_items import Item, read_items, sample
@@ -169,6 +170,18 @@ def test_a_repository_is_read_where_it_lies_and_one_that_is_missing_is_named(
     assert chunk.path == "cart.py" and "def add" in chunk.text
     for name in ("gather-similar", "early"):
         assert SOURCES[name](item, Places(DATA, tmp_path)) == [chunk]
+
+
+def test_a_name_counts_that_the_chunks_hold_and_the_text_near_the_hole_does_not() -> None:
+    chunk = {"path": "cart.py", "text": "def add_item(self, amount): pass"}
+    items = [
+        hole(prefix="amount = 1\ncart.", middle="add_item(amount)\n", more={"cross_file": [chunk]}),
+        hole(prefix="cart.", middle="total_price(currency)\n", more={"cross_file": [chunk]}),
+    ]
+    (found,) = names_found(items, ["given"], Places(DATA))
+    assert (found.names, found.found, found.tokens) == (3, 1, len(chunk["text"]) / 3.2)
+    (none,) = names_found(items, ["none"], Places(DATA))
+    assert (none.names, none.found, none.tokens) == (3, 0, 0)
 
 
 # -- answers --------------------------------------------------------------------------------------

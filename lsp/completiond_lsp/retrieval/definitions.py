@@ -7,6 +7,7 @@ others, and for a language that nobody knows.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 MAX_DEFINITIONS = 2_000
@@ -29,8 +30,9 @@ _ASSIGNED = re.compile(
     r"^(?P<indent>)(?:export\s+)?(?:(?:const|let|var|val|static|final)\s+)?(?:mut\s+)?"
     r"(?P<name>[^\W\d]\w*)\s*(?::[^=]{1,60})?=(?!=)"
 )
-_TYPED = re.compile(  # int main(void) {  of C and its kin
-    rf"^(?P<indent>[ \t]*){_MODIFIERS}[^\W\d][\w:<>,*&\[\]. ]*[\s*&](?P<name>[^\W\d]\w*)\s*\([^;]*$"
+_TYPED = re.compile(  # int main(void) {  of C and its kin; modifiers are words like the type's own
+    r"^(?P<indent>[ \t]*)(?:extern\s+\"C\"\s+)?[^\W\d][\w:<>,*&\[\].\s]*[\s*&]"
+    r"(?P<name>[^\W\d]\w*)\s*\([^;]*$"
 )
 _METHOD = re.compile(  # run(x: number): string {  of JavaScript and its kin
     rf"^(?P<indent>[ \t]+){_MODIFIERS}(?:get\s+|set\s+)?[*#]?(?P<name>[^\W\d]\w*)"
@@ -141,7 +143,9 @@ def outline(lines: list[str], definition: Definition, most: int) -> str:
     Of a class that is its fields and the first lines of its methods; of a function its head.
     """
     body = lines[definition.first : definition.last]
-    return "\n".join(body if len(body) <= most else _upper(body)[0][:most])
+    if len(body) <= most:
+        return "\n".join(body)
+    return "\n".join(islice((line for line, upper in _levels(body) if upper), most))
 
 
 def members(lines: list[str], definition: Definition, most: int) -> str:
@@ -162,26 +166,40 @@ def members(lines: list[str], definition: Definition, most: int) -> str:
 
 def _upper(body: list[str]) -> tuple[list[str], list[str]]:
     """The lines of the two upper levels without comments, and the attributes that are set below."""
-    base = _depth(body[0])
-    depths = [_depth(line) for line in body[1:REACH] if line.strip()]
-    inner = min((depth for depth in depths if depth > base), default=0)
     kept: list[str] = []
     attributes: dict[str, str] = {}
-    goes_on = False  # the last line kept opened a list of parameters that is not closed yet
-    for line in _unquoted(body[:LONGEST]):
-        if goes_on or _depth(line) <= inner:
-            stripped = line.strip()
-            if stripped and not stripped.startswith(_QUOTES) and not _COMMENT.match(stripped):
-                kept.append(line)
-                goes_on = stripped.endswith(("(", ","))
-        elif (attribute := _ATTRIBUTE.match(line)) is not None:
+    for line, upper in _levels(body):
+        if upper:
+            kept.append(line)
+        elif "=" in line and (attribute := _ATTRIBUTE.match(line)) is not None:
             attributes.setdefault(attribute["name"], line[:ATTRIBUTE])
     said = set(_NAME.findall("\n".join(kept)))
     return kept, [line for name, line in attributes.items() if name not in said]
 
 
+def _levels(body: list[str]) -> Iterator[tuple[str, bool]]:
+    """The lines that are no comments, and whether each is of the two upper levels."""
+    base = _depth(body[0])
+    depths = [_depth(line) for line in body[1:REACH] if line.strip()]
+    inner = min((depth for depth in depths if depth > base), default=0)
+    below = " " * (inner + 1)
+    goes_on = False  # the last upper line opened a list of parameters that is not closed yet
+    for line in _unquoted(body[:LONGEST]):
+        if not goes_on and (line.startswith(below) or _depth(line) > inner):
+            yield line, False
+            continue
+        stripped = line.strip()
+        if stripped and not stripped.startswith(_QUOTES) and not _COMMENT.match(stripped):
+            yield line, True
+            goes_on = stripped.endswith(("(", ","))
+
+
 def _unquoted(body: Sequence[str]) -> Iterator[str]:
     """The lines without those inside a text of several lines, which may stand at any depth."""
+    text = "\n".join(body)
+    if not any(mark in text for mark in _QUOTES):
+        yield from body
+        return
     quoted = ""
     for line in body:
         if quoted:

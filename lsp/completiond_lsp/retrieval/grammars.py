@@ -9,6 +9,7 @@ import importlib.util
 from functools import cache
 from typing import Any
 
+from completiond_lsp.retrieval.bodies import emptied
 from completiond_lsp.retrieval.definitions import MAX_DEFINITIONS, Definition
 from completiond_lsp.retrieval.languages import ending_of
 
@@ -61,6 +62,8 @@ def by_tree(text: str, language: str, path: str) -> list[Definition] | None:
     parser = _parser(language, ending_of(path))
     if parser is None:
         return None
+    if language == "python":
+        text = emptied(text)
     data = text.encode("utf-8", "replace")
     found: list[Definition] = []
     _walk(parser.parse(data).root_node, "", DEEP, found)

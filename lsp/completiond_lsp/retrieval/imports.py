@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 MAX_IMPORTS = 64
 """Of one text, the first ones."""
 MAX_SCANNED = 65_536
 """Characters from the beginning: imports stand there."""
+KEPT = 64
+"""Texts whose imports are kept: one question asks several times for those of the same texts."""
 
 PACKAGE_FILES = ("__init__", "index", "mod", "lib")
 """Files that stand for their folder."""
@@ -70,14 +74,13 @@ _QUOTED = re.compile(
 
 def imports(text: str, family: str) -> list[Import]:
     """What `text` imports, in its order; nothing for a language that is not known."""
-    read = _READERS.get(family, _quoted)
-    found = []
-    for one in read(text[:MAX_SCANNED]):
-        if one.parts or one.up >= 0:
-            found.append(one)
-        if len(found) >= MAX_IMPORTS:
-            break
-    return found
+    return list(_imports(text[:MAX_SCANNED], family))
+
+
+@lru_cache(maxsize=KEPT)
+def _imports(text: str, family: str) -> tuple[Import, ...]:
+    found = _READERS.get(family, _quoted)(text)
+    return tuple(islice((one for one in found if one.parts or one.up >= 0), MAX_IMPORTS))
 
 
 def _python(text: str) -> Iterator[Import]:

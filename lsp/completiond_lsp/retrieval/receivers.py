@@ -92,14 +92,24 @@ def typed(text: str, names: Iterable[str]) -> dict[str, set[str]]:
 
 def _types_at(text: str, start: int, end: int) -> Iterator[str]:
     """The types that the name in [start, end) has, if it gets one there."""
-    if made := _MADE.match(text, end):
-        yield from _types(made["type"], made=True)
-    if annotated := _ANNOTATED.match(text, end):
-        yield from _types(annotated["type"], made=False)
+    if text[end : end + 1] in _GOES_ON:  # most places are told apart by one character
+        if made := _MADE.match(text, end):
+            yield from _types(made["type"], made=True)
+        if annotated := _ANNOTATED.match(text, end):
+            yield from _types(annotated["type"], made=False)
     if text[start - 1 : start] in (" ", "*", "&", "\t"):
         line = max(text.rfind("\n", 0, start) + 1, start - BEFORE)
-        if declared := _DECLARED.search(text[line:start]):
+        if _may_declare(text[line:start]) and (declared := _DECLARED.search(text[line:start])):
             yield from _types(declared["type"], made=False)
+
+
+_GOES_ON = (" ", "\t", ":", "=", "?")
+
+
+def _may_declare(before: str) -> bool:
+    """Whether the last word may be a type: a search for one in all that stands before is slow."""
+    last = before.rstrip(" \t*&").rpartition(" ")[2]
+    return last.endswith((">", "_t")) or not last.islower()
 
 
 def _types(spelled: str, *, made: bool) -> Iterator[str]:

@@ -5,6 +5,7 @@ A text is cut into blocks once and kept cut; an edit costs the cutting of that o
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from completiond_lsp.retrieval.sources import Piece, Question, Source
@@ -16,14 +17,18 @@ NEAR = (16, 4)
 """Lines before and after the cursor that a window should look like."""
 LEAST = 0.04
 """Likeness of a window that is worth its place."""
+NONE: Words = frozenset()
 PER_TEXT = 3
 MAX_BLOCKS = 4_096
 """Blocks that are kept cut, of all texts together: some 10 MiB."""
 
 
 class Block(NamedTuple):
+    """`window`: how many words it has together with the next one."""
+
     first: int
     words: Words
+    window: int
 
 
 class Found(NamedTuple):
@@ -55,12 +60,10 @@ class Similar:
         blocks = self._blocks(source)
         common = [wanted & block.words for block in blocks]
         scored: list[tuple[float, int]] = []
-        for i, block in enumerate(blocks):
-            pair, both = block.words, common[i]
-            if i + 1 < len(blocks):
-                pair, both = pair | blocks[i + 1].words, both | common[i + 1]
+        for i, (first, second) in enumerate(pairwise([*common, NONE])):
+            both = len(first | second)
             if both:
-                score = len(both) / (len(wanted) + len(pair) - len(both))
+                score = both / (len(wanted) + blocks[i].window - both)
                 if score >= LEAST:
                     scored.append((-score, i))
         found: list[Found] = []
@@ -80,14 +83,21 @@ class Similar:
             return cut[1]
         if cut is not None:
             self._count -= len(self._cut.pop(source.path)[1])
-        lines = source.lines
-        starts = range(0, len(lines), BLOCK)
-        blocks = [Block(at, words("\n".join(lines[at : at + BLOCK]))) for at in starts]
+        blocks = _cut(source.lines)
         self._cut[source.path] = source, blocks
         self._count += len(blocks)
         while self._count > self._limit and len(self._cut) > 1:
             self._count -= len(self._cut.popitem(last=False)[1][1])
         return blocks
+
+
+def _cut(lines: list[str]) -> list[Block]:
+    starts = range(0, len(lines), BLOCK)
+    said = [words("\n".join(lines[at : at + BLOCK])) for at in starts]
+    pairs = pairwise([*said, NONE])
+    return [
+        Block(at, one, len(one | other)) for at, (one, other) in zip(starts, pairs, strict=True)
+    ]
 
 
 def _by_score(found: Found) -> float:

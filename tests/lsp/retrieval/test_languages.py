@@ -1,12 +1,20 @@
 """Imports and definitions, language by language; what nobody knows is no error."""
 
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from completiond_lsp.retrieval.definitions import by_lines, outline
+from completiond_lsp.retrieval.definitions import (
+    _ASSIGNED,
+    _KEYWORD,
+    _METHOD,
+    _TYPED,
+    by_lines,
+    outline,
+)
 from completiond_lsp.retrieval.grammars import by_tree
 from completiond_lsp.retrieval.imports import imports, resolve
 from completiond_lsp.retrieval.languages import family, language_of
@@ -175,3 +183,36 @@ def test_each_way_of_a_script_to_import_is_understood(
 
 def test_what_only_quotes_behind_export_imports_nothing() -> None:
     assert imports("export default 'money'", "javascript") == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [_KEYWORD, _ASSIGNED, _TYPED, _METHOD],
+    ids=["keyword", "assigned", "typed", "method"],
+)
+@pytest.mark.parametrize("begins", ["export static ", "int a, ", "get ", "a<", "static\t", " "])
+def test_a_line_that_only_begins_to_define_is_read_at_once(
+    pattern: re.Pattern[str], begins: str
+) -> None:
+    """Lines are cut off at some length, and a text may have thousands of that length."""
+    began = time.process_time()
+    assert pattern.match(begins * (40_000 // len(begins))) is None
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "static inline const char *name_of(int number) {",
+        "public static final Map<String, Name> name_of(int number) {",
+        'extern "C" int name_of(int number) {',
+        "unsigned\t\tname_of(int number)",
+        "    virtual Names &name_of(int number) const {",
+    ],
+)
+def test_a_function_is_found_behind_its_type_and_any_modifiers(line: str) -> None:
+    assert [one.name for one in by_lines(line + "\n", "c")] == ["name_of"]
+
+
+def test_a_call_defines_nothing() -> None:
+    assert by_lines("    return name_of(number);\nname_of(number);\n", "c") == []
