@@ -8,7 +8,7 @@ line is still blank, or a person asks.
 import re
 from typing import Literal
 
-from completiond.brackets import balance
+from completiond.brackets import balance, blanked
 
 Extent = Literal["line", "statement", "block"]
 
@@ -22,6 +22,14 @@ _GOES_ON = re.compile(
     r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|return|await|yield|new))\Z"
 )
 _COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)\Z")
+_MARKS = re.compile(r"\s*(?:@[\w.]+(?:\(.*\))?|#!?\[.*\]|template\s*<.*>)\Z", re.DOTALL)
+"""A decorator, an annotation, an attribute: of what stands below it."""
+_HEAD = re.compile(
+    r"(?:^|[;{)]|\belse\b)\s*(?:if|for|foreach|while|switch|catch|using|lock|synchronized)"
+    r"(?: constexpr| await)?\s*\Z",
+    re.MULTILINE,
+)
+"""What stands in front of the brackets of a statement that has its body behind them."""
 _COMMENT = re.compile(r"\s(?://|#|--)(?=\s).*\Z")
 
 
@@ -43,9 +51,24 @@ def opens_block(line: str) -> bool:
 
 def goes_on(statement: str) -> bool:
     """Whether a statement is not complete at the end of its text so far."""
-    if balance(statement).opens:
+    if balance(statement).opens or waits(statement):
         return True
     last = statement.rpartition("\n")[2].rstrip()
     if _COMPLETE.search(last):
         return False
     return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip()))
+
+
+def waits(statement: str) -> bool:
+    """Whether a text ends with what belongs to the line below: a mark, or `if (a)` without `{`."""
+    last = statement.rpartition("\n")[2].rstrip()
+    if _MARKS.fullmatch(last):
+        return True
+    code = blanked(_COMMENT.sub("", statement)).rstrip()
+    depth = 0
+    for at in range(len(code) - 1, -1, -1):
+        depth += (code[at] == ")") - (code[at] == "(")
+        if depth <= 0:
+            head = code[at] == "(" and _HEAD.search(code[:at])
+            return bool(head) and not _COMPLETE.search(last)
+    return False

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from completiond import brackets
 from completiond.postprocess.ahead import says
 from completiond.postprocess.leaks import find_leak
-from completiond.prompt.extent import goes_on, opens_block
+from completiond.prompt.extent import goes_on, opens_block, waits
 
 STOPS = ("statement", "paragraph", "dedent", "suffix", "bracket", "repetition", "sentinel")
 """What ends a text, but the end of a line where one line is asked for."""
@@ -160,6 +160,8 @@ class Reader:
             self._enter(self._data["line"])
         if not self._started or self._data["single"] or "paragraph" not in self._on:
             return None
+        if self._lines and _opens(self._lines[-1]):
+            return None  # nothing of the block is there yet
         # Who asks for a block wants all of it: there a blank line ends nothing but the outermost.
         inside = self._data["patient"] and self._base
         return None if inside else Stop("paragraph", self._shown_end)
@@ -196,7 +198,7 @@ class Reader:
         """Whether the cursor's line opens what the buffer has below it already."""
         if self._seen or self._data["rest"] or self._data["closer"]:
             return False
-        opens = opens_block(whole) or whole.rstrip()[-1:] in ("(", "[", "{")
+        opens = _opens(whole) or waits(whole)
         return opens and _width(self._data["next"]) > _width(whole)
 
     def _enter(self, opening: str) -> None:
@@ -265,6 +267,11 @@ class Reader:
 def _may_close(begun: str) -> bool:
     """Whether a line that begins like this may be one that only closes."""
     return begun[0] in ")]}<" or any(word.startswith(begun) for word in _CLOSING_WORDS)
+
+
+def _opens(line: str) -> bool:
+    """Whether what is below a line stands inside of it."""
+    return opens_block(line) or line[-1:] in ("(", "[", "{")
 
 
 def _closes(line: str) -> bool:
