@@ -6,6 +6,7 @@ line is still blank, or a person asks.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from completiond.brackets import balance, blanked
@@ -24,6 +25,10 @@ _GOES_ON = re.compile(
 _COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)\Z")
 _MARKS = re.compile(r"\s*(?:@[\w.]+(?:\(.*\))?|#!?\[.*\]|template\s*<.*>)\Z", re.DOTALL)
 """A decorator, an annotation, an attribute: of what stands below it."""
+_LEADS = re.compile(
+    r"\s*(?:/\*+|///?|--|#+|\"{3}|'{3}|<!--|\[[A-Z][\w.]*(?:\(.*\))?\])\Z", re.DOTALL
+)
+"""What a comment begins with, and the marks of C#: the first line of many that are different."""
 _HEAD = re.compile(
     r"(?:^|[;{)]|\belse\b)\s*(?:if|for|foreach|while|switch|catch|using|lock|synchronized)"
     r"(?: constexpr| await)?\s*\Z",
@@ -72,3 +77,11 @@ def waits(statement: str) -> bool:
             head = code[at] == "(" and _HEAD.search(code[:at])
             return bool(head) and not _COMPLETE.search(last)
     return False
+
+
+def told_by(lines: Sequence[str]) -> tuple[list[str], str]:
+    """The first line that says what it is, and the lines in front of it, which many have."""
+    for n, line in enumerate(lines):
+        if not (_LEADS.fullmatch(line) or _MARKS.fullmatch(line)):
+            return list(lines[:n]), line
+    return [], lines[0] if lines else ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completiond.prompt.reading import STOPS
+from completiond.prompt.reading import STOPS, Reader
 from completiond.prompt.stopping import Cursor, TextStop, rule, trim
 from completiond.prompt.tokenizer import ByteTokenizer
 
@@ -147,6 +147,30 @@ CASES = {
         ":\n    c()",
         "paragraph",
     ),
+    "not by a mark that many have": (
+        "|\n\n@Test\nvoid g() {\n}\n",
+        "@Test\nvoid f() {\n}\n\n@Test",
+        "@Test\nvoid f() {\n}",
+        "paragraph",
+    ),
+    "nor by the beginning of a comment": (
+        "  |\n  /**\n   * One.\n   */\n  a();\n",
+        "/**\n   * Two.\n   */\n  b();\n  /**\n   * One.\n",
+        "/**\n   * Two.\n   */\n  b();",
+        "suffix",
+    ),
+    "also in front of it": (
+        "|#[test]\nfn a() {}\n",
+        "#[test]\nfn b() {}\n#[test]\nfn a() {}\n",
+        "#[test]\nfn b() {}\n",
+        "suffix",
+    ),
+    "it takes its mark with it": (
+        "  |\n  @a\n  @b(1)\n  def f():\n    c\n",
+        "@a\n  @b(1)\n  def f():\n    c\n",
+        "",
+        "suffix",
+    ),
     "a first line like the suffix": ("  |\n  a\n", "a\nb", "", "suffix"),
     "four equal lines are a loop": ("|", "a\na\na\na\na\n", "a", "repetition"),
     "three are not": ("|", "a\na\na\n\n", "a\na\na", "paragraph"),
@@ -166,6 +190,23 @@ def test_a_block_of_ids_stops_for_the_same_reason_and_shows_the_same(case: str) 
     stop = TextStop(data, TOKENIZER.token_bytes)
     assert stop.step([*TOKENIZER.encode(written), EOS, 120, 120]) == reason
     assert trim(written, data, reason) == shown
+
+
+TEXTS = sorted({text.partition("|")[2] + written for text, written, _, _ in CASES.values()})
+
+
+@given(st.sampled_from(TEXTS), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_text_ends_at_the_same_place_however_it_is_cut(text: str, data: st.DataObject) -> None:
+    """Also for the same reason, with any line end right of the cursor and any hole in the text."""
+    start = data.draw(st.integers(0, len(text)), "cursor")
+    end = data.draw(st.integers(start, len(text)), "end of the hole")
+    rule_at = rule(Cursor(text[:start], text[end:]), healed="", stop_ids=[EOS])
+    whole, reader, found = Reader(rule_at).feed(text[start:]), Reader(rule_at), None
+    while start < len(text) and found is None:
+        size = data.draw(st.integers(1, 9), "piece")
+        found, start = reader.feed(text[start : start + size]), start + size
+    assert found == whole
 
 
 def test_the_rule_is_plain_data() -> None:
