@@ -145,6 +145,8 @@ def closable(before: str, after: str, language: str = "") -> str | None:
 def _construct(before: str) -> str | None:
     """The text from the last line at the left edge that anything is inside of."""
     head = before[-REACH_BEFORE:]
+    if len(before) > REACH_BEFORE:
+        head = head.partition("\n")[2]  # a line that the window begins in is at no edge
     edges = [found.start() for found in _EDGE.finditer(head)]
     if edges:
         inside = head[edges[-1] :]

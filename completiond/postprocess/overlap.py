@@ -6,7 +6,7 @@ it begins to repeat it, and nothing is ever replaced.
 
 import re
 
-from completiond.brackets import PAIRS, balance, blanked, closable, first, strays
+from completiond.brackets import CLOSERS, PAIRS, balance, blanked, closable, first, strays
 from completiond.postprocess.ahead import goes_on_behind
 from completiond.postprocess.place import Place
 
@@ -61,9 +61,10 @@ def _own_closers(at: Place, rest: str) -> int:
     owned = closable(at.before, at.after, at.language)
     if owned is not None:
         return len(owned)
-    opened = "".join(closer for closer in balance(at.line).opens if closer in _ENDS)
-    there = rest[: len(rest) - len(rest.lstrip(")]}"))]
-    return len(opened) - len(there) if opened.endswith(there) else 0
+    opened = balance(at.line).opens
+    there = rest[: len(rest) - len(rest.lstrip(CLOSERS))]
+    own = opened.removesuffix(there) if opened.endswith(there) else ""
+    return sum(closer in _ENDS for closer in own)
 
 
 def _unclosed(text: str) -> int:

@@ -44,6 +44,7 @@ CASES = {
         "a)\n    ],\n    h(b",
         "a",
     ),
+    "nor one in a string": ("print(f'{f(g(|)}')\n", "a))}'", "a)"),
     "not one that a line above has opened": (
         "def f():\n    g(\n        a=(\n            b|)\n",
         ",\n        ),\n        c=(d)",
