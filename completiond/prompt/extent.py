@@ -18,11 +18,11 @@ ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 _BEGINS = re.compile(r"[\w@#$\"'`/*<{]")
 """How a line begins: what goes on with `;` or an operator is the end of what is to be written."""
 _OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
-_DEF = re.compile(r"\s*def\b[^:{;=]*\Z")
+_DEF = re.compile(r"\s*def\b[^:{;=]*\Z|.*\bfunction\b[\s\w.:]*\([^()]*\)\Z")
 _GOES_ON = re.compile(
     r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|return|await|yield|new))\Z"
 )
-_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)\Z")
+_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)(?<!\\)\Z")
 _MARKS = re.compile(r"\s*(?:@[\w.]+(?:\(.*\))?|#!?\[.*\]|template\s*<.*>)\Z", re.DOTALL)
 """A decorator, an annotation, an attribute: of what stands below it."""
 _LEADS = re.compile(
@@ -61,7 +61,7 @@ def goes_on(statement: str) -> bool:
     last = statement.rpartition("\n")[2].rstrip()
     if _COMPLETE.search(last):
         return False
-    return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip()))
+    return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip())) and not opens_block(last)
 
 
 def waits(statement: str) -> bool:

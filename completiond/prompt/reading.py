@@ -262,7 +262,11 @@ class Reader:
             return False
         if self._base is None and whole.lstrip().startswith("{"):
             return False  # the block's own bracket, on a line of its own
-        return _width(whole) < max(self._base or 0, self._floor)
+        return _width(whole) < max(self._base or 0, self._floor) and not self._in_string()
+
+    def _in_string(self) -> bool:
+        """Whether the line that is read begins inside of a string of several lines."""
+        return brackets.in_long_string(self._data["line"] + self._text[: self._start])
 
     def _unfinished(self) -> Stop | None:
         """A line that has begun left of the block ends it, unless it may be the closing one; so
