@@ -35,6 +35,8 @@ _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
 _STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
 
+_BEGINS_LONG = re.compile(r"(?:[=(,:?+\[{}>]\s*|\breturn |\w)`")
+"""A string of several lines in JavaScript and Go; elsewhere it may quote a word of a comment."""
 _BEGUN = re.compile(_STRING.pattern + r"|[\"'`](?:[^\\\n]|\\.)*\Z")
 """The same where the text still grows: the last one may have no end yet."""
 
@@ -86,6 +88,12 @@ def _closed(mark: str, stack: list[str]) -> int:
     if not any(closer[0] in "\"'`" for closer in stack):
         stack.append(mark)
     return len(stack)
+
+
+def in_long_string(text: str) -> bool:
+    """Whether a string of several lines is open at the end of a text."""
+    opens = balance(text).opens
+    return '"""' in opens or "'''" in opens or ("`" in opens and bool(_BEGINS_LONG.search(text)))
 
 
 def strays(text: str, *, grows: bool = False) -> Iterator[int]:
@@ -145,6 +153,8 @@ def closable(before: str, after: str, language: str = "") -> str | None:
 def _construct(before: str) -> str | None:
     """The text from the last line at the left edge that anything is inside of."""
     head = before[-REACH_BEFORE:]
+    if len(before) > REACH_BEFORE:
+        head = head.partition("\n")[2]  # a line that the window begins in is at no edge
     edges = [found.start() for found in _EDGE.finditer(head)]
     if edges:
         inside = head[edges[-1] :]

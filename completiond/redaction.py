@@ -20,10 +20,12 @@ KEY = 32_768
 MASK = "*"
 
 _NAMES = (
-    ".env .env.* *.env .envrc .netrc _netrc .pgpass .my.cnf .htpasswd .git-credentials .npmrc "
+    ".env .env.* .env-* .env_* .env~ *.env .envrc .netrc _netrc .pgpass .my.cnf .htpasswd "
+    ".git-credentials .npmrc "
     ".pypirc .dockercfg .vault-token .boto .s3cfg credentials credentials.json kubeconfig "
     "id_rsa id_dsa id_ecdsa id_ed25519 *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk "
-    "*.ovpn *.tfstate *.tfstate.backup *.tfvars secrets.yml secrets.yaml secrets.json secrets.toml "
+    "*.ovpn *.tfstate *.tfstate.backup *.tfvars *.tfvars.json .terraformrc *.tfrc.json "
+    "secrets.yml secrets.yaml secrets.json secrets.toml "
     "master.key service-account*.json service_account*.json client_secret*.json"
 ).split()
 _HARMLESS = "*.example *.sample *.template *.dist *.pub".split()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completiond.brackets import balance, closed_at, first, strays, within
+from completiond.brackets import REACH_BEFORE, balance, closable, closed_at, first, strays, within
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,10 @@ def test_where_a_text_that_grows_closes_what_was_open() -> None:
 def test_three_quotes_are_one_closer_and_editors_do_not_write_every_closer() -> None:
     assert [first(text) for text in (")]", '"""', "")] == [")", '"""', ""]
     assert within(")}", ")]}") and not within("})", ")]}") and within("", ")")
+
+
+def test_a_line_that_the_window_begins_in_is_not_at_the_left_edge() -> None:
+    inside = "  f(a, b);\n" * (REACH_BEFORE // 11 + 9)
+    for shift in range(11):
+        before = f"class A {{\n{' ' * shift}{inside}  /** {{@link "
+        assert closable(before, "\n   */\n  g() {\n  }\n}\n") is None

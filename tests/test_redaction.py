@@ -109,7 +109,17 @@ def test_any_text_keeps_its_length_and_is_clean_after_once(text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [".env", "a/.env.local", "prod.env", "id_rsa", "C:\\Users\\me\\.ssh\\config", "x/tls.PEM"]
+    [
+        ".env",
+        "a/.env.local",
+        "prod.env",
+        ".env-prod",
+        ".env_old",
+        "x.tfvars.json",
+        "id_rsa",
+        "C:\\Users\\me\\.ssh\\config",
+        "x/tls.PEM",
+    ]
     + ["server.key", ".aws/credentials", "terraform.tfstate", ".netrc", "secrets.yaml"],
 )
 def test_files_of_secrets_are_known_by_name(name: str) -> None:

@@ -6,7 +6,7 @@ it begins to repeat it, and nothing is ever replaced.
 
 import re
 
-from completiond.brackets import PAIRS, balance, blanked, first, strays
+from completiond.brackets import CLOSERS, PAIRS, balance, blanked, closable, first, strays
 from completiond.postprocess.ahead import goes_on_behind
 from completiond.postprocess.place import Place
 
@@ -33,12 +33,12 @@ def without_echo(text: str, at: Place) -> str:
 
 def without_rest(text: str, at: Place) -> str:
     """Cut where the text begins to repeat the rest of the cursor's line."""
-    line, rest = at.line, at.rest.rstrip()
+    rest = at.rest.rstrip()
     start = rest.lstrip()
     if not start:
         return text
     if start[0] in _ENDS:
-        own = _own_closers(line, start)
+        own = _own_closers(at, start)
         closed = (n for i, n in enumerate(strays(text)) if i >= own and text[n] == start[0])
         return text[: next(closed, len(text))]
     if len(mark := first(start)) > 1:
@@ -56,11 +56,15 @@ def without_rest(text: str, at: Place) -> str:
     return text[: -len(start)] if text.endswith(start) else text
 
 
-def _own_closers(line: str, rest: str) -> int:
-    """How many of the brackets that `line` leaves open the text has to close by itself."""
-    opened = "".join(closer for closer in balance(line).opens if closer in _ENDS)
-    there = rest[: len(rest) - len(rest.lstrip(")]}"))]
-    return len(opened) - len(there) if opened.endswith(there) else 0
+def _own_closers(at: Place, rest: str) -> int:
+    """How many of the brackets that are open before the text it has to close by itself."""
+    owned = closable(at.before, at.after, at.language)
+    if owned is not None:
+        return len(owned)
+    opened = balance(at.line).opens
+    there = rest[: len(rest) - len(rest.lstrip(CLOSERS))]
+    own = opened.removesuffix(there) if opened.endswith(there) else ""
+    return sum(closer in _ENDS for closer in own)
 
 
 def _unclosed(text: str) -> int:

@@ -6,9 +6,10 @@ line is still blank, or a person asks.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
-from completiond.brackets import balance
+from completiond.brackets import balance, blanked
 
 Extent = Literal["line", "statement", "block"]
 
@@ -17,11 +18,23 @@ ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 _BEGINS = re.compile(r"[\w@#$\"'`/*<{]")
 """How a line begins: what goes on with `;` or an operator is the end of what is to be written."""
 _OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
-_DEF = re.compile(r"\s*def\b[^:{;=]*\Z")
+_DEF = re.compile(r"\s*def\b[^:{;=]*\Z|.*\bfunction\b[\s\w.:]*\([^()]*\)\Z")
 _GOES_ON = re.compile(
     r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|return|await|yield|new))\Z"
 )
-_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)\Z")
+_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)(?<!\\)\Z")
+_MARKS = re.compile(r"\s*(?:@[\w.]+(?:\(.*\))?|#!?\[.*\]|template\s*<.*>)\Z", re.DOTALL)
+"""A decorator, an annotation, an attribute: of what stands below it."""
+_LEADS = re.compile(
+    r"\s*(?:/\*+|///?|--|#+|\"{3}|'{3}|<!--|\[[A-Z][\w.]*(?:\(.*\))?\])\Z", re.DOTALL
+)
+"""What a comment begins with, and the marks of C#: the first line of many that are different."""
+_HEAD = re.compile(
+    r"(?:^|[;{)]|\belse\b)\s*(?:if|for|foreach|while|switch|catch|using|lock|synchronized)"
+    r"(?: constexpr| await)?\s*\Z",
+    re.MULTILINE,
+)
+"""What stands in front of the brackets of a statement that has its body behind them."""
 _COMMENT = re.compile(r"\s(?://|#|--)(?=\s).*\Z")
 
 
@@ -43,9 +56,32 @@ def opens_block(line: str) -> bool:
 
 def goes_on(statement: str) -> bool:
     """Whether a statement is not complete at the end of its text so far."""
-    if balance(statement).opens:
+    if balance(statement).opens or waits(statement):
         return True
     last = statement.rpartition("\n")[2].rstrip()
     if _COMPLETE.search(last):
         return False
-    return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip()))
+    return bool(_GOES_ON.search(_COMMENT.sub("", last).rstrip())) and not opens_block(last)
+
+
+def waits(statement: str) -> bool:
+    """Whether a text ends with what belongs to the line below: a mark, or `if (a)` without `{`."""
+    last = statement.rpartition("\n")[2].rstrip()
+    if _MARKS.fullmatch(last):
+        return True
+    code = blanked(_COMMENT.sub("", statement)).rstrip()
+    depth = 0
+    for at in range(len(code) - 1, -1, -1):
+        depth += (code[at] == ")") - (code[at] == "(")
+        if depth <= 0:
+            head = code[at] == "(" and _HEAD.search(code[:at])
+            return bool(head) and not _COMPLETE.search(last)
+    return False
+
+
+def told_by(lines: Sequence[str]) -> tuple[list[str], str]:
+    """The first line that says what it is, and the lines in front of it, which many have."""
+    for n, line in enumerate(lines):
+        if not (_LEADS.fullmatch(line) or _MARKS.fullmatch(line)):
+            return list(lines[:n]), line
+    return [], lines[0] if lines else ""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from completiond import brackets
 from completiond.postprocess.ahead import says
 from completiond.postprocess.leaks import find_leak
-from completiond.prompt.extent import goes_on, opens_block
+from completiond.prompt.extent import goes_on, opens_block, waits
 
 STOPS = ("statement", "paragraph", "dedent", "suffix", "bracket", "repetition", "sentinel")
 """What ends a text, but the end of a line where one line is asked for."""
@@ -50,6 +50,7 @@ class Reader:
         self._started = False  # something other than blanks was generated
         self._lines: list[str] = []
         self._ends: list[int] = []
+        self._wholes: list[str] = []  # the lines as they will stand in the buffer
 
     def feed(self, text: str) -> Stop | None:
         self._text += text
@@ -160,6 +161,8 @@ class Reader:
             self._enter(self._data["line"])
         if not self._started or self._data["single"] or "paragraph" not in self._on:
             return None
+        if self._lines and _opens(self._lines[-1]):
+            return None  # nothing of the block is there yet
         # Who asks for a block wants all of it: there a blank line ends nothing but the outermost.
         inside = self._data["patient"] and self._base
         return None if inside else Stop("paragraph", self._shown_end)
@@ -169,12 +172,15 @@ class Reader:
         if self._data["single"]:
             return self._stray_in(start, end) or Stop("line", end)
         whole = line if self._seen else self._data["line"] + line
-        stop = self._reached_suffix(whole, line, start) or self._repeats(line, start)
         dedents = self._dedents(whole)
-        if not (dedents and not _may_close(line.strip())):
-            stop = stop or self._stray_in(start, end)
+        if dedents and not _may_close(line.strip()):
+            return Stop("dedent", self._shown_end)
+        stop = self._reached_suffix(whole, line, start) or self._repeats(line, start)
+        stop = stop or self._stray_in(start, end)
         if stop:
             return stop
+        if self._own_line():
+            self._wholes.append(whole)
         if dedents:
             return Stop("dedent", end if _closes(line.strip()) else self._shown_end)
         if self._base is None:
@@ -196,8 +202,9 @@ class Reader:
         """Whether the cursor's line opens what the buffer has below it already."""
         if self._seen or self._data["rest"] or self._data["closer"]:
             return False
-        opens = opens_block(whole) or whole.rstrip()[-1:] in ("(", "[", "{")
-        return opens and _width(self._data["next"]) > _width(whole)
+        opens = _opens(whole) or waits(whole)
+        below = [*self._data["lead"], self._data["next"]][0]
+        return opens and _width(below) > _width(whole)
 
     def _enter(self, opening: str) -> None:
         """The rest is the block behind the line `opening`."""
@@ -206,25 +213,32 @@ class Reader:
     def _reached_suffix(self, whole: str, line: str, start: int) -> Stop | None:
         if "suffix" not in self._on:
             return None
-        rest = self._data["rest"]
-        if self._data["above"]:  # a line that stands there as it is, its indentation too
-            reached = whole == self._data["line"] + rest
-            stop = Stop("suffix", self._shown_end + bool(self._seen))
-            return stop if reached else self._meets(whole)
+        rest = self._data["rest"] if not self._data["above"] else ""
         if rest and self._seen and line.strip() == rest and not self._told_by_bracket(rest):
             return Stop("suffix", start + len(line) - len(line.lstrip()))
-        if not (self._seen or not self._data["line"].strip()):
-            return None
-        reached = self._data["next"] and whole.rstrip() == self._data["next"]
-        return Stop("suffix", self._shown_end) if reached else self._meets(whole)
+        # A line that stands there as it is, its indentation too.
+        is_next = self._own_line() and self._data["next"] and whole == self._data["next"]
+        return self._at_next() if is_next else self._meets(whole)
 
     def _meets(self, whole: str) -> Stop | None:
         """Whether a line, complete or not, is known to be the one that stands below already."""
-        if "suffix" not in self._on or not (self._seen or not self._data["line"].strip()):
+        if "suffix" not in self._on or not self._own_line():
             return None
-        if not says(whole, self._data["mark"]):
-            return None
-        return Stop("suffix", self._shown_end + bool(self._data["above"] and self._seen))
+        return self._at_next() if says(whole, self._data["mark"]) else None
+
+    def _own_line(self) -> bool:
+        """Whether all of the line that is read, but its indentation, was generated."""
+        return bool(self._seen or not self._data["line"].strip())
+
+    def _at_next(self) -> Stop:
+        """The end in front of what stands below, and of the lines that belong to it."""
+        lead, own = self._data["lead"], self._wholes
+        same = 0
+        while same < min(len(lead), len(own)) and own[-1 - same] == lead[-1 - same]:
+            same += 1
+        kept = self._ends[: len(self._ends) - same]
+        above = self._data["above"] and self._seen > same
+        return Stop("suffix", (kept[-1] if kept else 0) + bool(above))
 
     def _told_by_bracket(self, rest: str) -> bool:
         """Whether its closing is seen; a line of the same bracket may close another one."""
@@ -248,7 +262,11 @@ class Reader:
             return False
         if self._base is None and whole.lstrip().startswith("{"):
             return False  # the block's own bracket, on a line of its own
-        return _width(whole) < max(self._base or 0, self._floor)
+        return _width(whole) < max(self._base or 0, self._floor) and not self._in_string()
+
+    def _in_string(self) -> bool:
+        """Whether the line that is read begins inside of a string of several lines."""
+        return brackets.in_long_string(self._data["line"] + self._text[: self._start])
 
     def _unfinished(self) -> Stop | None:
         """A line that has begun left of the block ends it, unless it may be the closing one; so
@@ -265,6 +283,11 @@ class Reader:
 def _may_close(begun: str) -> bool:
     """Whether a line that begins like this may be one that only closes."""
     return begun[0] in ")]}<" or any(word.startswith(begun) for word in _CLOSING_WORDS)
+
+
+def _opens(line: str) -> bool:
+    """Whether what is below a line stands inside of it."""
+    return opens_block(line) or line[-1:] in ("(", "[", "{")
 
 
 def _closes(line: str) -> bool:

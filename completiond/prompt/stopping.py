@@ -6,14 +6,17 @@ first line is never cut: what stops a run is the line structure, never a string 
 
 import codecs
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from completiond import brackets
 from completiond.postprocess.ahead import mark
 from completiond.postprocess.leaks import spells_any
-from completiond.prompt.extent import ONLY_CLOSERS, extent
+from completiond.prompt.extent import ONLY_CLOSERS, extent, told_by
 from completiond.prompt.reading import Reader
 
+LINES_BELOW = 6
+"""So many are looked at for one by which they are known."""
 _CUT_OFF = ("length", "timeout")
 
 
@@ -44,8 +47,8 @@ def rule(
     indented = bool(rest.strip()) and rest[0] in " \t"
     above = much == "block" and (indented or not ONLY_CLOSERS.fullmatch(rest))
     line = at.before[at.before.rfind("\n") + 1 :].rstrip("\r")
-    below = _first_line(at.after.partition("\n")[2])
-    ahead = rest.rstrip() if much == "line" else line + rest.rstrip() if above else below
+    lead, told = told_by([line + rest.rstrip()] * above + _lines(at.after.partition("\n")[2]))
+    ahead = rest.rstrip() if much == "line" else told
     return {
         "stop_ids": sorted(stop_ids),
         "healed": healed,
@@ -55,7 +58,8 @@ def rule(
         "patient": invoked,
         "line": line,
         "rest": rest.rstrip() if above else rest.strip(),
-        "next": below,
+        "lead": lead,
+        "next": told,
         "mark": mark(ahead, at.before, at.after),
         "closable": brackets.closable(at.before, at.after, at.language),
         "closer": brackets.first(at.closers.strip()),
@@ -65,9 +69,10 @@ def rule(
     }
 
 
-def _first_line(text: str) -> str:
-    """The first line with something on it, with its indentation."""
-    return next((line.rstrip() for line in text.split("\n") if line.strip()), "")
+def _lines(text: str) -> list[str]:
+    """The first lines with something on them, with their indentation."""
+    said = (line.rstrip() for line in text.split("\n") if line.strip())
+    return list(islice(said, LINES_BELOW))
 
 
 class TextStop:

@@ -39,6 +39,22 @@ CASES = {
     "and whatever comes after it there": ("{\n\t|\n}\n", "x\n}\ny", "x"),
     "what closes another block stays": ("{\n  {\n    |\n}\n", "x\n  }\n  y", "x\n  }\n  y"),
     "a closer too few": ("f(g(|)", "x), y)", "x), y"),
+    "closers of lines above that the text closes": (
+        "f(\n    [\n        g(|),\n    ]\n)\n",
+        "a)\n    ],\n    h(b",
+        "a",
+    ),
+    "nor one in a string": ("print(f'{f(g(|)}')\n", "a))}'", "a)"),
+    "not one that a line above has opened": (
+        "def f():\n    g(\n        a=(\n            b|)\n",
+        ",\n        ),\n        c=(d)",
+        ",\n        ),\n        c=(d)",
+    ),
+    "nor one in front of the closers of a call around it": (
+        "h(g((a) => {\n\tconst b = f(a|));\n",
+        ".c, d[0]);\n\te(b);\n}",
+        ".c, d[0]);\n\te(b);\n}",
+    ),
     "a closer of another kind first": ("f([|)", "x])", "x]"),
     "three quotes that are there": ('"""|"""', 'a "b".""" + 1', 'a "b".'),
     "the string that is closed already": ('f("|")', 'a")\ng("b")', "a"),

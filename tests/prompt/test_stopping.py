@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completiond.prompt.reading import STOPS
+from completiond.prompt.reading import STOPS, Reader
 from completiond.prompt.stopping import Cursor, TextStop, rule, trim
 from completiond.prompt.tokenizer import ByteTokenizer
 
@@ -48,6 +48,63 @@ CASES = {
     "or a string of several lines": ('x = """|', 'a\nb\n"""\nc', 'a\nb\n"""', "statement"),
     "or a block in brackets": ("if (a|", ") {\n  b;\n}\nc\n", ") {\n  b;\n}", "statement"),
     "and its other branch": ("if (a|", ") {\n} else {\n}\nc\n", ") {\n} else {\n}", "statement"),
+    "or its body is to come": ("if (a|", ")\n  b();\nc();\n", ")\n  b();", "statement"),
+    "also behind another one": (
+        "\tfor (;|",
+        ";)\n\t\tif (a)\n\t\t\tb();\n\tc();\n",
+        ";)\n\t\tif (a)\n\t\t\tb();",
+        "statement",
+    ),
+    "or its bracket, on a line of its own": (
+        "while (a|",
+        ")\n{\n  b();\n}\nc();\n",
+        ")\n{\n  b();\n}",
+        "statement",
+    ),
+    "or what a mark belongs to": (
+        "@cac|",
+        "he(1)\ndef f():\n  a\nb\n",
+        "he(1)\ndef f():\n  a",
+        "dedent",
+    ),
+    "or an attribute": ("#[te|", "st]\nfn f() {\n}\nb\n", "st]\nfn f() {\n}", "statement"),
+    "but not where the body stands below": (
+        "if (a|\n  b();\n",
+        ")\n  b();\n",
+        ")",
+        "statement",
+    ),
+    "nor behind the head of a loop at its end": ("} whi|", "le (a)\nb\n", "le (a)", "statement"),
+    "a blank line behind what opens a block is of it": (
+        "fn f|",
+        "() {\n\n  a();\n\n  b();\n",
+        "() {\n\n  a();",
+        "paragraph",
+    ),
+    "in a language of blanks too": (
+        "|",
+        "def f():\n\n  a\n\n  b\n",
+        "def f():\n\n  a",
+        "paragraph",
+    ),
+    "or a function's body": (
+        "x = f|",
+        "unction(a)\n  return a\nend\ny\n",
+        "unction(a)\n  return a\nend",
+        "dedent",
+    ),
+    "or what a word and its names open": (
+        "xs.map|",
+        " do |a|\n  a\nend\ny\n",
+        " do |a|\n  a\nend",
+        "dedent",
+    ),
+    "or a macro of several lines": (
+        "\t#|",
+        "define A(x) \\\n\t  b(x)\nc\n",
+        "define A(x) \\\n\t  b(x)",
+        "statement",
+    ),
     "a block that the line opens": ("if a|:", "", "", "eos"),
     "is part of it": ("if a|", ":\n  b\n  c\nx", ":\n  b\n  c", "dedent"),
     "down to its last line": ("  if a|", ":\n    b\n  c", ":\n    b", "dedent"),
@@ -80,6 +137,24 @@ CASES = {
     "of a body that starts on the next line": ("def f():|", "\n    a\nb = 2", "\n    a", "dedent"),
     "a shallower blank line does not": ("  |", "a\n\n", "a", "paragraph"),
     "a deeper block goes on": ("  |", "if a:\n    b\n  c\n\n", "if a:\n    b\n  c", "paragraph"),
+    "nor does one in a string": (
+        "def f():\n    |",
+        'x = """\na\n"""\n    y\nz\n',
+        'x = """\na\n"""\n    y',
+        "dedent",
+    ),
+    "of any language": (
+        "function f() {\n  |",
+        "g(`\nSELECT\n`);\n  b;\n}\nz\n",
+        "g(`\nSELECT\n`);\n  b;\n}",
+        "dedent",
+    ),
+    "but a quoted word in a comment opens none": (
+        "{\n  |",
+        "// the `a' of it\n  b;\n}\nz\n",
+        "// the `a' of it\n  b;\n}",
+        "dedent",
+    ),
     "one closing line is allowed": ("f() {\n\t|", "a;\n}\nb", "a;\n}", "dedent"),
     "a word may close": ("def f\n  |", "a\nend\nb", "a\nend", "dedent"),
     "a word that begins like one may not": ("def f\n  |", "a\nendless\nb", "a", "dedent"),
@@ -108,6 +183,30 @@ CASES = {
         ":\n    c()",
         "paragraph",
     ),
+    "not by a mark that many have": (
+        "|\n\n@Test\nvoid g() {\n}\n",
+        "@Test\nvoid f() {\n}\n\n@Test",
+        "@Test\nvoid f() {\n}",
+        "paragraph",
+    ),
+    "nor by the beginning of a comment": (
+        "  |\n  /**\n   * One.\n   */\n  a();\n",
+        "/**\n   * Two.\n   */\n  b();\n  /**\n   * One.\n",
+        "/**\n   * Two.\n   */\n  b();",
+        "suffix",
+    ),
+    "also in front of it": (
+        "|#[test]\nfn a() {}\n",
+        "#[test]\nfn b() {}\n#[test]\nfn a() {}\n",
+        "#[test]\nfn b() {}\n",
+        "suffix",
+    ),
+    "it takes its mark with it": (
+        "  |\n  @a\n  @b(1)\n  def f():\n    c\n",
+        "@a\n  @b(1)\n  def f():\n    c\n",
+        "",
+        "suffix",
+    ),
     "a first line like the suffix": ("  |\n  a\n", "a\nb", "", "suffix"),
     "four equal lines are a loop": ("|", "a\na\na\na\na\n", "a", "repetition"),
     "three are not": ("|", "a\na\na\n\n", "a\na\na", "paragraph"),
@@ -127,6 +226,23 @@ def test_a_block_of_ids_stops_for_the_same_reason_and_shows_the_same(case: str) 
     stop = TextStop(data, TOKENIZER.token_bytes)
     assert stop.step([*TOKENIZER.encode(written), EOS, 120, 120]) == reason
     assert trim(written, data, reason) == shown
+
+
+TEXTS = sorted({text.partition("|")[2] + written for text, written, _, _ in CASES.values()})
+
+
+@given(st.sampled_from(TEXTS), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_text_ends_at_the_same_place_however_it_is_cut(text: str, data: st.DataObject) -> None:
+    """Also for the same reason, with any line end right of the cursor and any hole in the text."""
+    start = data.draw(st.integers(0, len(text)), "cursor")
+    end = data.draw(st.integers(start, len(text)), "end of the hole")
+    rule_at = rule(Cursor(text[:start], text[end:]), healed="", stop_ids=[EOS])
+    whole, reader, found = Reader(rule_at).feed(text[start:]), Reader(rule_at), None
+    while start < len(text) and found is None:
+        size = data.draw(st.integers(1, 9), "piece")
+        found, start = reader.feed(text[start : start + size]), start + size
+    assert found == whole
 
 
 def test_the_rule_is_plain_data() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from completiond.redaction import KEY
 from completiond_lsp.retrieval.sources import Kind, Piece, Source, clean
 
 PLACES = 32
@@ -65,7 +66,7 @@ class Recent:
 
     def yanked(self, path: str, language: str, text: str) -> None:
         """The person has copied this."""
-        text = clean(text[:MAX_YANK]).strip("\n")
+        text = clean(text[: MAX_YANK + KEY])[:MAX_YANK].strip("\n")  # whole secrets, then the cut
         if len(text.strip()) >= MIN_YANK and "\0" not in text:
             others = [yank for yank in self._yanked if yank.text != text]
             self._yanked = [Source(path, language, text), *others][:YANKS]

@@ -5,6 +5,7 @@ a thread in the background; the others see what the last one found.
 """
 
 import os
+import stat
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
@@ -226,8 +227,18 @@ def _read(root: Path, path: str, size: int) -> Source | None:
     if not Path(real).is_relative_to(root):
         return None
     try:
-        text = Path(real).read_bytes().decode("utf-8-sig")
+        text = _bytes(real, size).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
     code = code_of(text) if notebook else text
     return source(path, language_of(path), code) if code is not None else None
+
+
+def _bytes(path: str, size: int) -> bytes:
+    """What a file of that size holds; a pipe or a device in its place is not waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return b""
+        data = file.read(size + 1)
+    return data if len(data) <= size else b""  # one that grows may be cut inside a secret

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from completiond_lsp.retrieval.gather import Gatherer, Material, gather, tokens_of
-from completiond_lsp.retrieval.recent import Past, Place, Recent
+from completiond_lsp.retrieval.recent import MAX_YANK, Past, Place, Recent
 from completiond_lsp.retrieval.sources import Piece, Question, Source
 from completiond_lsp.retrieval.stable import renewed
 
@@ -208,6 +208,18 @@ def test_places_move_with_the_lines_above_and_near_ones_are_one() -> None:
     assert recent.visited("a.py", 90) and recent.visited("b.py", 90)
     recent.closed("a.py")
     assert recent.past.changed == () and recent.past.visited == (Place("b.py", 90),)
+
+
+@pytest.mark.parametrize("seen", [8, 20, 34])
+def test_a_yank_that_is_cut_inside_a_secret_shows_nothing_of_it(seen: int) -> None:
+    recent = Recent()
+    text = "x = 1\n" * 400
+    for secret in ("ghp_" + "a1B2" * 9, "-----BEGIN PRIVATE KEY-----\nMIIC" + "q9Zx" * 40):
+        recent.yanked("a.py", "python", text[: MAX_YANK - seen - 1] + "\n" + secret)
+    assert len(recent.past.yanked) == 2
+    for yank in recent.past.yanked:
+        assert len(yank.text) <= MAX_YANK
+        assert "a1B2" not in yank.text and "q9Zx" not in yank.text and "MIIC" not in yank.text
 
 
 def test_a_yank_is_clean_short_and_kept_once() -> None:

@@ -1,12 +1,13 @@
 """The workspace's files: ignored ones, links, secrets and large ones are as if they were not."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from completiond_lsp.retrieval.sources import MAX_SOURCE
-from completiond_lsp.retrieval.workspace import MAX_FILES, Workspace
+from completiond_lsp.retrieval.workspace import MAX_FILES, Workspace, _bytes
 
 AWKWARD = Path(__file__).parents[4] / "shared/data/awkward"
 
@@ -162,3 +163,37 @@ def test_of_a_hundred_thousand_files_a_bounded_part_is_known(tmp_path: Path) -> 
     assert len(names(workspace)) == MAX_FILES == workspace.files
     assert len(workspace.named("m7")) == MAX_FILES // 250
     assert len(names(workspace)) == MAX_FILES, "the same ones at a second look"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "a = 1\n"})
+    os.mkfifo(tmp_path / "b.py")
+    workspace = Workspace([str(tmp_path)])
+    assert names(workspace) == {"a.py"}
+    (tmp_path / "a.py").unlink()
+    os.mkfifo(tmp_path / "a.py")
+    found: list[object] = []
+    reads = threading.Thread(target=lambda: found.append(workspace.source("a.py")), daemon=True)
+    reads.start()
+    reads.join(10)
+    assert found == [None]
+
+
+def test_a_file_that_grows_while_it_is_read_is_not_quoted_in_part(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "a = 1\nb = 2\n"})
+    assert _bytes(str(tmp_path / "a.py"), 12) == b"a = 1\nb = 2\n"
+    assert _bytes(str(tmp_path / "a.py"), 11) == b""
+
+
+@pytest.mark.parametrize(
+    "name", ["new\nline.py", "\U0001f600.py", "n" * 252 + ".py", "-rf $(x);'.py"]
+)
+def test_a_file_with_an_odd_name_is_one_like_any_other(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: "a = 1\n", "d.py/b.py": "b = 2\n"})
+    os.close(os.open(os.fsencode(tmp_path) + b"/\xff.py", os.O_CREAT))
+    workspace = Workspace([str(tmp_path)])
+    assert names(workspace) == {name, "d.py/b.py"}
+    text = workspace.source(name)
+    assert text is not None and text.text == "a = 1\n"
+    assert workspace.source("d.py") is None
