@@ -50,7 +50,7 @@ TEXTS = 256
 
 T = TypeVar("T")
 Imported = tuple[Source, Import]
-Known = dict[str, list[tuple[Source, Definition]]]
+ByName = Mapping[str, Sequence[Definition]]
 
 
 class Around(NamedTuple):
@@ -91,9 +91,26 @@ class Kept(Generic[T]):
         return found
 
 
+class Known:
+    """What some texts define, by name and in the order of the texts."""
+
+    def __init__(self) -> None:
+        self._texts: list[tuple[Source, ByName]] = []
+
+    def add(self, source: Source, definitions: ByName) -> None:
+        self._texts.append((source, definitions))
+
+    def of(self, name: str) -> list[tuple[Source, Definition]]:
+        return [(source, one) for source, by in self._texts for one in by.get(name, ())]
+
+    def __contains__(self, name: str) -> bool:
+        return any(name in by for _, by in self._texts)
+
+
 class Names:
     def __init__(self) -> None:
         self._definitions = Kept(_defined)
+        self._by_name = Kept(lambda source: _by_name(self._definitions.of(source)))
 
     def wanted(self, question: Question, around: Around, end: float) -> Iterator[Piece]:
         """Pieces that define what the cursor's lines use, the weightiest first."""
@@ -108,12 +125,11 @@ class Names:
 
     def _read(self, own: Source, sources: Iterable[Source], end: float) -> Known:
         """What the sources define, by name; those that can be read in time."""
-        known: Known = defaultdict(list)
+        known = Known()
         for source in sources:
             # What is edited is read by its lines: a tree would be built at each edit.
-            by = _by_lines(source) if source is own else self._definitions.of(source)
-            for one in by:
-                known[one.name].append((source, one))
+            lines = source is own
+            known.add(source, _by_name(_by_lines(own)) if lines else self._by_name.of(source))
             if time.monotonic() > end:
                 break
         return known
@@ -124,15 +140,14 @@ class Names:
         """The definitions of these types, and their parents, in further files too."""
         waiting = dict(types)
         for _ in range(GENERATIONS):
-            missing = frozenset(waiting) - frozenset(known)
+            missing = frozenset(name for name in waiting if name not in known)
             for source in around.further(missing) if missing else ():
-                for one in self._definitions.of(source):
-                    known[one.name].append((source, one))
+                known.add(source, self._by_name.of(source))
                 if time.monotonic() > end:
                     return
             parents: dict[str, float] = {}
             for name, weight in waiting.items():
-                for source, one in known.get(name, ()):
+                for source, one in known.of(name):
                     if one.owner or weight * OF_RECEIVER <= LEAST:
                         continue
                     yield Weighed(OF_RECEIVER * weight, source, one, members=True)
@@ -183,6 +198,13 @@ def _defined(source: Source) -> list[Definition]:
     return _by_lines(source) if found is None else found
 
 
+def _by_name(definitions: Iterable[Definition]) -> ByName:
+    found: dict[str, list[Definition]] = defaultdict(list)
+    for one in definitions:
+        found[one.name].append(one)
+    return found
+
+
 def _by_lines(source: Source) -> list[Definition]:
     return by_lines(source.text, family(source.language, source.path))
 
@@ -190,7 +212,7 @@ def _by_lines(source: Source) -> list[Definition]:
 def _named(question: Question, own: Source, known: Known, around: Around) -> Iterator[Weighed]:
     """The definitions of the names that stand near the cursor."""
     for name, weight in _weights(question).items():
-        found = known.get(name, ())
+        found = known.of(name)
         ours = any(source is own and not one.owner for source, one in found)
         for source, one in found:
             here = weight * (FROM_OPEN if source in around.near else 1.0)
