@@ -33,7 +33,7 @@ _EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
 _NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
-_STRING = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_STRING = re.compile(r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
 
 _BEGINS_LONG = re.compile(r"(?:[=(,:?+\[{}>]\s*|\breturn |\w)`")
 """A string of several lines in JavaScript and Go; elsewhere it may quote a word of a comment."""
@@ -107,6 +107,18 @@ def strays(text: str, *, grows: bool = False) -> Iterator[int]:
             yield at
 
 
+def opened_at(code: str) -> int:
+    """Where the bracket was opened that a text without strings ends with closing; else -1."""
+    closer = code[-1:]
+    opener = {")": "(", "]": "["}.get(closer)
+    depth = 0
+    for at in range(len(code) - 1, -1, -1) if opener else ():
+        depth += (code[at] == closer) - (code[at] == opener)
+        if not depth:
+            return at
+    return -1
+
+
 def closed_at(text: str, closer: str) -> int | None:
     """Where a text that grows writes the closer of what is open around its beginning, if it has."""
     if closer in ")]}":
@@ -129,7 +141,12 @@ def first(closers: str) -> str:
 def blanked(text: str, *, grows: bool = False) -> str:
     """`text` with its string literals made of blanks: a bracket in them is no bracket."""
     strings = _BEGUN if grows else _STRING
-    return strings.sub(lambda found: " " * len(found[0]), text)
+    return strings.sub(_blank, text)
+
+
+def _blank(found: re.Match[str]) -> str:
+    string = found[0]
+    return string if string[0] == "\\" else " " * len(string)  # an escaped quote begins none
 
 
 def closable(before: str, after: str, language: str = "") -> str | None:

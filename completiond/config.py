@@ -176,6 +176,8 @@ class Config:
 
 
 _converter = Converter(forbid_extra_keys=True)
+_FLAGS = {"model.name": "--model", "http.port": "--http"}
+"""The flags that are called otherwise than their keys."""
 
 
 def load(
@@ -203,7 +205,8 @@ def load(
     for dotted, value in (flags or {}).items():
         if value is not None:
             section, _, key = dotted.partition(".")
-            _put(tree, named, (section, key), value, f"--{key.replace('_', '-')}")
+            flag = _FLAGS.get(dotted) or f"--{key.replace('_', '-')}"
+            _put(tree, named, (section, key), value, flag)
     return _structure(tree, named)
 
 

@@ -76,13 +76,14 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
 )
 def test_a_value_that_cannot_be_is_said_with_where_it_comes_from(tmp_path, key, value, says):
     section, name = key.split(".")
+    flag = {"model.name": "--model", "http.port": "--http"}.get(key, f"--{name}")
     path = written(tmp_path, f"[{section}]\n{name} = {value!r}\n")
     variable = f"COMPLETIOND_{section}_{name}".upper()
     nowhere = tmp_path / "none.toml"
     for source, given in (
         (str(path), lambda: config.load(file=path, environ={})),
         (variable, lambda: config.load(file=nowhere, environ={variable: str(value)})),
-        (f"--{name}", lambda: config.load({key: value}, file=nowhere, environ={})),
+        (flag, lambda: config.load({key: value}, file=nowhere, environ={})),
     ):
         with pytest.raises(ConfigError) as raised:
             given()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from completiond.brackets import balance, blanked
+from completiond.brackets import balance, blanked, opened_at
 
 Extent = Literal["line", "statement", "block"]
 
@@ -17,24 +17,24 @@ ONLY_CLOSERS = re.compile(r"[\s)\]}>\"'`;:,]*")
 """What may stand right of the cursor without being text: an editor puts most of it there."""
 _BEGINS = re.compile(r"[\w@#$\"'`/*<{]")
 """How a line begins: what goes on with `;` or an operator is the end of what is to be written."""
-_OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|.*\|)\Z")
-_DEF = re.compile(r"\s*def\b[^:{;=]*\Z|.*\bfunction\b[\s\w.:]*\([^()]*\)\Z")
-_GOES_ON = re.compile(
-    r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|return|await|yield|new))\Z"
-)
-_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*(?:return|yield)|^\s*(?://|#|--|\*).*)(?<!\\)\Z")
-_MARKS = re.compile(r"\s*(?:@[\w.]+(?:\(.*\))?|#!?\[.*\]|template\s*<.*>)\Z", re.DOTALL)
-"""A decorator, an annotation, an attribute: of what stands below it."""
+_OPENS = re.compile(r"(?::|\b(?:then|do|else|begin|of|where|try|finally)|\bdo \|[^|]*\|)\Z")
+_DEF = re.compile(r"\s*def\b[^:{;=]*\Z|.*\bfunction\b[\s\w.:]{0,200}\([^()]*\)\Z")
+_GOES_ON = re.compile(r"(?:[,\\.=+\-*/%&|^<?]|=>|->|\b(?:and|or|not|in|is|await|yield|new))\Z")
+_COMPLETE = re.compile(r"(?:\+\+|--|\*/|^\s*yield|^\s*(?://|#|--|\*).*)(?<!\\)\Z")
+_MARKS = re.compile(r"\s*(?:@[\w.]+|template\s*<.*>)")
+"""A decorator, an annotation, in front of its brackets: of what stands below it."""
+_ATTRIBUTE = re.compile(r"\s*#!?")
+"""The same in front of square ones."""
 _LEADS = re.compile(
     r"\s*(?:/\*+|///?|--|#+|\"{3}|'{3}|<!--|\[[A-Z][\w.]*(?:\(.*\))?\])\Z", re.DOTALL
 )
 """What a comment begins with, and the marks of C#: the first line of many that are different."""
 _HEAD = re.compile(
-    r"(?:^|[;{)]|\belse\b)\s*(?:if|for|foreach|while|switch|catch|using|lock|synchronized)"
-    r"(?: constexpr| await)?\s*\Z",
-    re.MULTILINE,
+    r"\b(?:if|for|foreach|while|switch|catch|using|lock|synchronized)(?: constexpr| await)?\s*\Z"
 )
 """What stands in front of the brackets of a statement that has its body behind them."""
+_LONGEST_HEAD = 32
+_BEFORE_HEAD = re.compile(r"(?:\A|[;{]|\belse)\Z")
 _COMMENT = re.compile(r"\s(?://|#|--)(?=\s).*\Z")
 
 
@@ -66,22 +66,39 @@ def goes_on(statement: str) -> bool:
 
 def waits(statement: str) -> bool:
     """Whether a text ends with what belongs to the line below: a mark, or `if (a)` without `{`."""
-    last = statement.rpartition("\n")[2].rstrip()
-    if _MARKS.fullmatch(last):
-        return True
-    code = blanked(_COMMENT.sub("", statement)).rstrip()
-    depth = 0
-    for at in range(len(code) - 1, -1, -1):
-        depth += (code[at] == ")") - (code[at] == "(")
-        if depth <= 0:
-            head = code[at] == "(" and _HEAD.search(code[:at])
-            return bool(head) and not _COMPLETE.search(last)
+    above, newline, last = statement.rpartition("\n")
+    code = blanked(above + newline + _COMMENT.sub("", last)).rstrip()
+    return _is_mark(code) or (_is_head(code) and not _COMPLETE.search(last.rstrip()))
+
+
+def _is_mark(code: str) -> bool:
+    """Whether the last line is one, or the last lines are one with what is in its brackets."""
+    while (at := opened_at(code)) >= 0:
+        square, code = code[at] == "[", code[:at]
+        if square and _ATTRIBUTE.fullmatch(_last_line(code)):
+            return True
+    return bool(_MARKS.fullmatch(_last_line(code)))
+
+
+def _is_head(code: str) -> bool:
+    """Whether a head ends there that begins its line, or stands behind another one."""
+    while code.endswith(")") and (at := opened_at(code)) >= 0:
+        head = _HEAD.search(code, max(0, at - _LONGEST_HEAD), at)
+        if head is None:
+            return False
+        code = code[: head.start()].rstrip(" \t")
+        if _BEFORE_HEAD.search(_last_line(code)[-5:]):
+            return True
     return False
+
+
+def _last_line(text: str) -> str:
+    return text[text.rfind("\n") + 1 :]
 
 
 def told_by(lines: Sequence[str]) -> tuple[list[str], str]:
     """The first line that says what it is, and the lines in front of it, which many have."""
     for n, line in enumerate(lines):
-        if not (_LEADS.fullmatch(line) or _MARKS.fullmatch(line)):
+        if not (_LEADS.fullmatch(line) or _is_mark(blanked(line))):
             return list(lines[:n]), line
     return [], lines[0] if lines else ""

@@ -48,6 +48,7 @@ class Reader:
         self._seen = 0  # complete lines
         self._shown_end = 0  # end of the last line with something on it
         self._started = False  # something other than blanks was generated
+        self._last = ""  # line with something on it, as it will stand in the buffer
         self._lines: list[str] = []
         self._ends: list[int] = []
         self._wholes: list[str] = []  # the lines as they will stand in the buffer
@@ -161,7 +162,7 @@ class Reader:
             self._enter(self._data["line"])
         if not self._started or self._data["single"] or "paragraph" not in self._on:
             return None
-        if self._lines and _opens(self._lines[-1]):
+        if _opens(self._last):
             return None  # nothing of the block is there yet
         # Who asks for a block wants all of it: there a blank line ends nothing but the outermost.
         inside = self._data["patient"] and self._base
@@ -179,6 +180,7 @@ class Reader:
         stop = stop or self._stray_in(start, end)
         if stop:
             return stop
+        self._last = whole
         if self._own_line():
             self._wholes.append(whole)
         if dedents:

@@ -1,5 +1,6 @@
 """Where a completion ends: each rule on text, and the same at every cut into tokens."""
 
+import time
 from typing import Any
 
 import msgpack
@@ -68,6 +69,26 @@ CASES = {
         "dedent",
     ),
     "or an attribute": ("#[te|", "st]\nfn f() {\n}\nb\n", "st]\nfn f() {\n}", "statement"),
+    "whose brackets may take several lines": (
+        "@f|",
+        "(\n  1,\n)\ndef g():\n  a\nb\n",
+        "(\n  1,\n)\ndef g():\n  a",
+        "dedent",
+    ),
+    "square ones too": (
+        "#[f|",
+        "(\n  1\n)]\nfn g() {\n}\nb\n",
+        "(\n  1\n)]\nfn g() {\n}",
+        "statement",
+    ),
+    "but not what has its mark in front": (
+        "@a(1) f|",
+        "un b() = c(2)\nd\n",
+        "un b() = c(2)",
+        "statement",
+    ),
+    "nor a condition behind a call": ("f(a|", ") if (b)\nc\n", ") if (b)", "statement"),
+    "nor a way out of a branch": ("if (a) ret|", "urn\nb\n", "urn", "statement"),
     "but not where the body stands below": (
         "if (a|\n  b();\n",
         ")\n  b();\n",
@@ -87,6 +108,7 @@ CASES = {
         "def f():\n\n  a",
         "paragraph",
     ),
+    "also where that line had begun": ("def f|", "g(a)\n\n  b\n\n", "g(a)\n\n  b", "paragraph"),
     "or a function's body": (
         "x = f|",
         "unction(a)\n  return a\nend\ny\n",
@@ -286,6 +308,17 @@ def test_legal_code_in_the_first_line_is_never_cut() -> None:
 
 def test_a_line_of_the_same_few_characters_is_a_loop() -> None:
     assert run(at("x = [|"), "1, " * 80) == ("1, ", "repetition")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", [" # ", " // ", '\\"', "function ", "if (a) ", "@a(b) ", "=`"])
+def test_a_long_line_costs_what_its_length_costs(piece: str) -> None:
+    """Each step is far under a second; in the square of the length it is ten."""
+    line = 'x = "' + piece * (65_536 // len(piece)) + ")"
+    started = time.process_time()
+    for text in ("\nf(1)\ng\n", "\n\nf(1)\ng\n", " +\nf(1)\ng\n"):
+        Reader(at(f"{line}|\n{line}\n")).feed(text)
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("language", ["shellscript", "markdown"])
