@@ -196,12 +196,14 @@ def test_quantized_weights_are_within_half_a_step_however_many_blocks(
 def test_replacements_answer_in_float32_in_the_callers_shape(
     bias: bool, dtype: torch.dtype
 ) -> None:
+    torch.manual_seed(0)
     linear = nn.Linear(33, 65, bias=bias).requires_grad_(False)
     x = noise(2, 5, 33).to(dtype)
     for kernel in KERNELS:
         y = PackedLinear(linear.weight, linear.bias, kernel)(x)
         assert y.shape == (2, 5, 65) and y.dtype == torch.float32
-        torch.testing.assert_close(y, linear(x.float()), rtol=0, atol=0.03)
+        most = 0.03 * (coarseness() if kernel == "int8" else 1.0)
+        torch.testing.assert_close(y, linear(x.float()), rtol=0, atol=most)
 
 
 class Scaled(nn.Embedding):
