@@ -54,10 +54,12 @@ def load_core(
     device = choose_device(config.engine.device)
     names = speculation.wanted(config.engine.speculation)
     small = draft if "small_model" in names else None
-    fitted = fit(needs(config, files, small, device))
+    # Chosen once: beside other programs a choice takes long, and is not remembered.
+    kernel = choose_kernel(files.directory, device, config.engine.kernel)
+    fitted = fit(needs(config, files, small, device, kernel))
     for note in fitted.notes:
         log.warning("%s", note)
-    runner = _runner(config, files, device)
+    runner = _runner(config, files, device, kernel)
     cache = runner.cache(fitted.kv)
     draws = _small(config, files, small, device, fitted.kv) if small and fitted.draft else None
     corpus = suffix() if suffix and "suffix" in names else None
@@ -92,11 +94,14 @@ def load_core(
 
 
 def needs(
-    config: Config, files: ModelFiles, draft: ModelFiles | None, device: torch.device
+    config: Config,
+    files: ModelFiles,
+    draft: ModelFiles | None,
+    device: torch.device,
+    kernel: Kernel,
 ) -> Needs:
     """What is asked of the device's memory, from the files' headers and the configuration."""
     on_cpu = device.type == "cpu"
-    kernel = choose_kernel(files.directory, device, config.engine.kernel)
     free = free_bytes() if on_cpu else torch.cuda.mem_get_info(device)[0]
     return Needs(
         device=str(device),
@@ -121,7 +126,7 @@ def _small(
     vocabulary.same_vocabulary(
         files.directory / "tokenizer.json", draft.directory / "tokenizer.json"
     )
-    return SmallModel(_runner(config, draft, device), kv // DRAFT_SHARE)
+    return SmallModel(_runner(config, draft, device, config.engine.kernel), kv // DRAFT_SHARE)
 
 
 def thread_count(wanted: int) -> int:
@@ -130,11 +135,11 @@ def thread_count(wanted: int) -> int:
     return min(wanted, cores) if wanted else cores
 
 
-def _runner(config: Config, files: ModelFiles, device: torch.device) -> Runner:
+def _runner(config: Config, files: ModelFiles, device: torch.device, kernel: str) -> Runner:
     return load_runner(
         files.directory,
         files.vocab_size,
         device,
-        kernel=config.engine.kernel,
+        kernel=kernel,
         graphs=config.engine.graphs,
     )

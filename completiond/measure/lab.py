@@ -23,7 +23,7 @@ from completiond.measure import passes
 from completiond.measure.passes import Ran
 from completiond.measure.spots import Spot
 from completiond.model.checkpoint import ModelFiles
-from completiond.model.loader import choose_device
+from completiond.model.loader import choose_device, choose_kernel
 from completiond.prompt.builder import NOTHING, Built, Kept
 from completiond.reuse import remainder
 
@@ -177,7 +177,9 @@ def draft_weights(config: Config, start: Start) -> int:
     if start.draft is None:
         return 0
     target, small = ModelFiles.of(start.model), ModelFiles.of(start.draft)
-    draft = needs(config, target, small, choose_device(config.engine.device)).draft
+    device = choose_device(config.engine.device)
+    kernel = choose_kernel(target.directory, device, config.engine.kernel)
+    draft = needs(config, target, small, device, kernel).draft
     return draft.weights if draft else 0
 
 

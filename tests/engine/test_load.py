@@ -14,7 +14,7 @@ from completiond.engine import load, timing
 from completiond.engine.job import Done, Failed, Job, Rules
 from completiond.engine.model_core import ModelCore
 from completiond.errors import DeviceError
-from completiond.model import loader
+from completiond.model import kernels, loader
 from completiond.model.checkpoint import ModelFiles, describe
 from completiond.model.graphs import GraphRunner
 from completiond.prompt.tokenizer import Tokenizer
@@ -269,3 +269,19 @@ def test_a_pool_that_is_full_ends_the_run_with_a_reason(
     assert isinstance(event, Failed) and "blocks free" in event.message
     pool.give_back(taken)  # type: ignore[attr-defined]
     assert len(answer(core).ids) == 12
+
+
+def test_what_is_computed_with_is_chosen_once(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine's choice is not remembered, and takes long there."""
+    chosen: list[str] = []
+
+    def choose(wanted: str, out: int, inputs: int) -> str:
+        if wanted == "auto":
+            chosen.append(wanted)
+        return "fp32"
+
+    monkeypatch.setattr(kernels, "choose", choose)
+    core = load.load_core(settings(kernel="auto", speculation="off"), files)
+    assert (len(chosen), core.info()["kernel"]) == (1, "fp32")
