@@ -53,7 +53,8 @@ def _beginning(core: str, others: Iterable[str]) -> str:
     words = [found.end() for found in islice(_WORDS.finditer(core), WORDS)]
     if len(words) < WORDS or len(core) > _LONGEST:
         return _whole(core)
-    alike = max((len(commonprefix([core, other])) for other in others), default=0)
+    near = (other for other in others if other.startswith(core[: words[-1]]))
+    alike = max((len(commonprefix([core, other])) for other in near), default=0)
     size = max(words[-1], round(SHARE * len(core)), alike + 1)
     while size < len(core) and _WORD.match(core[size - 1]):
         size += 1

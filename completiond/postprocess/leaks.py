@@ -7,7 +7,7 @@ _NAMES = (
     r"|<｜[^<>｜]+｜>|</?fim[_-][a-z]+>|<(?:file_sep|repo_name|gh_stars)>|(?<!<)<EOT>|\[PAD\d+\]"
 )
 """Not `<filename>`, which every usage message has."""
-_NAME = re.compile(_NAMES)
+_NAME = re.compile(rf"(?=[<\[])(?:{_NAMES})")
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]"
 """Control characters but tab and line feed, and what stands for bytes of no text."""
 _BYTES = re.compile(_CONTROL)

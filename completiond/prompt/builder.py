@@ -313,7 +313,7 @@ class PromptBuilder:
 
     def _line_start(self, text: str, dropped: Sequence[int], reach: int) -> int:
         """Where the first line behind the `dropped` ids begins, if it is near; else behind them."""
-        spelled = b"".join(map(self._tokenizer.token_bytes, dropped))
+        spelled = self._tokenizer.spelled(dropped)
         at = len(spelled.decode("utf-8", "ignore"))
         line = text.find("\n", max(0, at - 1), at + 4 * reach)
         return line + 1 if line >= 0 else at

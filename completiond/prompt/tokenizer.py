@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,18 @@ def _cost(text: str, ids: tuple[int, ...]) -> int:
     return 4 * len(text) + _ID_BYTES * len(ids) + 200
 
 
+class _Spelled(dict[int, bytes]):
+    """What each token adds to a text, looked for once."""
+
+    def __init__(self, spell: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._spell = spell
+
+    def __missing__(self, token: int) -> bytes:
+        found = self[token] = self._spell(token)
+        return found
+
+
 class Tokenizer:
     """A tokenizer.json as `tokenizers` reads it, with every control token made unspeakable.
 
@@ -83,7 +95,7 @@ class Tokenizer:
         self._rows = _highest(spec) + 1
         self.control = frozenset(t["id"] for t in spec.get("added_tokens") or () if t["special"])
         self._bar = () if self._byte_level else self._byte_ids("▁")
-        self._bytes: dict[int, bytes] = {}
+        self._bytes = _Spelled(self._spell)
         self._cache = EncodingCache()
 
     @classmethod
@@ -154,14 +166,15 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; control tokens have none, broken UTF-8 becomes U+FFFD."""
-        return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
+        return self.spelled(ids).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:
         """What the token adds to the text; empty for control tokens and ids that do not exist."""
-        known = self._bytes.get(token)
-        if known is None:
-            known = self._bytes[token] = self._spell(token)
-        return known
+        return self._bytes[token]
+
+    def spelled(self, ids: Iterable[int]) -> bytes:
+        """What the tokens add together."""
+        return b"".join(map(self._bytes.__getitem__, ids))
 
     def _spell(self, token: int) -> bytes:
         if token < 0 or token in self.control:
@@ -203,7 +216,10 @@ class ByteTokenizer:
         return list(without_surrogates(text).encode("utf-8"))
 
     def decode(self, ids: Iterable[int]) -> str:
-        return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
+        return self.spelled(ids).decode("utf-8", "replace")
+
+    def spelled(self, ids: Iterable[int]) -> bytes:
+        return b"".join(map(self.token_bytes, ids))
 
     def token_bytes(self, token: int) -> bytes:
         return bytes((token,)) if 0 <= token < 256 else b""

@@ -33,7 +33,7 @@ def test_reuse_is_lossless_on_a_short_trace(tmp_path: Path) -> None:
     write(tmp_path, before, events("    return", len(before), every_ms=400))
     command = [sys.executable, str(ROOT / "scripts/replay.py"), "check", "--keys", "6"]
     ran = subprocess.run(
-        [*command, "--folder", str(tmp_path), "--gap", "0", "--speed", "0.5"],
+        [*command, "--folder", str(tmp_path), "--gap", "0", "--speed", "0.2"],
         capture_output=True,
         text=True,
         check=True,
