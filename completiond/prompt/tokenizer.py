@@ -232,12 +232,12 @@ class StreamDecoder:
     """Text of ids as they come; half a character waits for its other half."""
 
     def __init__(self, tokenizer: AnyTokenizer) -> None:
-        self._token_bytes = tokenizer.token_bytes
+        self._spelled = tokenizer.spelled
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, ids: Iterable[int]) -> str:
         """The characters that `ids` complete."""
-        return self._utf8.decode(b"".join(map(self._token_bytes, ids)))
+        return self._utf8.decode(self._spelled(ids))
 
     def flush(self) -> str:
         """What is left at the end of a run: nothing, or U+FFFD for a character cut in half."""

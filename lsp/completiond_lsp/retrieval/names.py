@@ -116,7 +116,7 @@ class Names:
         """Pieces that define what the cursor's lines use, the weightiest first."""
         own = Source(question.path, question.language, question.text)
         before = receivers(question)
-        sources = [own, *(source for source, _ in around.imported), *around.near]
+        sources = [*(source for source, _ in around.imported), *around.near]
         known = self._read(own, sources, end)
         found = [*_modules(before, around.imported), *_named(question, own, known, around)]
         types = _types_of(before, question, around.imported)
@@ -126,12 +126,12 @@ class Names:
     def _read(self, own: Source, sources: Iterable[Source], end: float) -> Known:
         """What the sources define, by name; those that can be read in time."""
         known = Known()
+        # What is edited is read by its lines: a tree would be built at each edit.
+        known.add(own, _by_name(_by_lines(own)))
         for source in sources:
-            # What is edited is read by its lines: a tree would be built at each edit.
-            lines = source is own
-            known.add(source, _by_name(_by_lines(own)) if lines else self._by_name.of(source))
             if time.monotonic() > end:
                 break
+            known.add(source, self._by_name.of(source))
         return known
 
     def _of_types(

@@ -99,7 +99,8 @@ def _types_at(text: str, start: int, end: int) -> Iterator[str]:
             yield from _types(annotated["type"], made=False)
     if text[start - 1 : start] in (" ", "*", "&", "\t"):
         line = max(text.rfind("\n", 0, start) + 1, start - BEFORE)
-        if _may_declare(text[line:start]) and (declared := _DECLARED.search(text[line:start])):
+        front = text[line:start]
+        if _may_declare(front) and (declared := _DECLARED.search(front)):
             yield from _types(declared["type"], made=False)
 
 

@@ -39,21 +39,21 @@ class Desk:
         return path
 
     async def opened(self, name: str) -> None:
-        async def known() -> bool:
-            opens = [e for e in self.log() if "'textDocument/didOpen'" in e.head]
-            return any(f"/{name}" in entry.body for entry in opens)
-
-        await until(known, f"the bridge knows {name}")
+        await self._told(("'textDocument/didOpen'",), f"/{name}", f"the bridge knows {name}")
 
     async def in_workspace(self, folder: str) -> None:
         """Wait until the bridge knows this folder of the workspace."""
+        told = ("'initialize ", "'workspace/didChangeWorkspaceFolders'")
+        await self._told(told, f'"name": "{folder}"', f"the bridge knows the folder {folder}")
 
-        async def known() -> bool:
-            told = ("'initialize ", "'workspace/didChangeWorkspaceFolders'")
-            entries = [e for e in self.log() if any(name in e.head for name in told)]
-            return any(f'"name": "{folder}"' in entry.body for entry in entries)
+    async def _told(self, messages: Sequence[str], text: str, what: str) -> None:
+        """Wait until one of these messages to the bridge had the text in it."""
 
-        await until(known, f"the bridge knows the folder {folder}")
+        async def said() -> bool:
+            entries = (e for e in self.log() if any(name in e.head for name in messages))
+            return any(text in entry.body for entry in entries)
+
+        await until(said, what)
 
     async def set(self, **settings: Any) -> None:
         """Change settings as a person does who edits their file; None takes one out."""
