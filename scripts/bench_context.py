@@ -1,7 +1,8 @@
 """bench.py context: what gathering context costs, on a made workspace of many files.
 
-Times are of the thread that gathers, beside nothing else; no request waits for any of them. Each
-question is asked after an edit, so that what an edit makes stale is cut and read again.
+Times are of the thread that gathers, beside nothing else; no request waits for any of them. As in
+an editor each buffer is asked about when it opens, and what it imports is read then; each later
+question comes after an edit in any of them, so that what an edit makes stale is read again.
 """
 
 import argparse
@@ -49,49 +50,72 @@ def context(arguments: argparse.Namespace) -> dict[str, Any]:
         library = Library([root.as_uri()], print)
         scans = [timed(library.refresh) for _ in range(2)]
         found = library.workspace.files
-        first, times, pieces = ask_all(library, root, paths, arguments)
+        person = Person(library, root, paths, arguments.open)
+        opening = [person.opens(path) for path in list(person.names)]
+        editing = [person.edits() for _ in range(arguments.questions)]
         after = anonymous_mib(os.getpid())
-    walls, cpus = (sorted(times) for times in zip(*times, strict=True))
+    walls, cpus = (sorted(times) for times in zip(*editing, strict=True))
     return {
         "files": found,
         "open": arguments.open,
         "scan_ms": round(scans[0] * 1e3, 1),
         "rescan_ms": round(scans[1] * 1e3, 1),
-        "first_ms": round(first.wall * 1e3, 1),
+        **quantiles("opening_", sorted(took.wall for took in opening)),
         **quantiles("", walls),
         **quantiles("cpu_", cpus),
-        "pieces": round(statistics.fmean(pieces), 1),
+        "pieces": round(statistics.fmean(person.pieces[-arguments.questions :]), 1),
         "memory_mib": round(after - before, 1),
     }
 
 
-def ask_all(
-    library: Library, root: Path, paths: list[str], arguments: argparse.Namespace
-) -> tuple[Took, list[Took], list[int]]:
-    """The first question, the others, and how many pieces each found."""
-    chance = random.Random(2)
-    texts = {path: (root / path).read_text() for path in chance.sample(paths, arguments.open)}
-    names, versions = list(texts), dict.fromkeys(texts, 1)
-    times, counts = [], []
-    for _ in range(arguments.questions + 1):
-        path = chance.choice(names)
-        lines = texts[path].split("\n")
-        line = chance.randrange(4, len(lines) - 1)
-        lines.insert(line, f"    value = {chance.choice(VERBS)}_{chance.choice(NOUNS)}(")
-        texts[path], versions[path] = "\n".join(lines), versions[path] + 1
-        names.remove(path)
-        buffers = [Open((root / n).as_uri(), "python", versions[n], texts[n]) for n in names]
-        here = Open((root / path).as_uri(), "python", versions[path], texts[path])
-        names.insert(0, path)
-        past = Past(
-            tuple(Place(n, 5) for n in names[1:9]), tuple(Place(n, 40) for n in names[9:17])
+class Person:
+    """Has `count` buffers open and asks about one of them at a time; the latest used come first."""
+
+    def __init__(self, library: Library, root: Path, paths: Sequence[str], count: int) -> None:
+        self._library, self._root = library, root
+        self._chance = random.Random(2)
+        self.names = self._chance.sample(paths, count)
+        self._texts = {path: (root / path).read_text() for path in self.names}
+        self._versions = dict.fromkeys(self.names, 1)
+        self._open: list[str] = []
+        self.pieces: list[int] = []
+
+    def opens(self, path: str) -> Took:
+        return self._asks(path, 0, self._texts[path])
+
+    def edits(self) -> Took:
+        """A line is begun anywhere; by the next question it is whole."""
+        path = self._chance.choice(self.names)
+        lines = self._texts[path].split("\n")
+        line = self._chance.randrange(4, len(lines) - 1)
+        lines.insert(
+            line, f"    value = {self._chance.choice(VERBS)}_{self._chance.choice(NOUNS)}("
         )
-        asked = Ask(here, line, buffers, past)
+        self._versions[path] += 1
+        took = self._asks(path, line, "\n".join(lines))
+        lines[line] += "limit)"
+        self._texts[path] = "\n".join(lines)
+        self._versions[path] += 1
+        return took
+
+    def _asks(self, path: str, line: int, text: str) -> Took:
+        if path in self._open:
+            self._open.remove(path)
+        others = [self._buffer(other, self._texts[other]) for other in self._open]
+        past = Past(
+            tuple(Place(name, 5) for name in self._open[:8]),
+            tuple(Place(name, 40) for name in self._open[8:16]),
+        )
+        self._open.insert(0, path)
+        asked = Ask(self._buffer(path, text), line, others, past)
         started, spent = time.perf_counter(), time.thread_time()
-        found = library.answer(asked)
-        times.append(Took(time.perf_counter() - started, time.thread_time() - spent))
-        counts.append(len(found))
-    return times[0], times[1:], counts
+        found = self._library.answer(asked)
+        took = Took(time.perf_counter() - started, time.thread_time() - spent)
+        self.pieces.append(len(found))
+        return took
+
+    def _buffer(self, path: str, text: str) -> Open:
+        return Open((self._root / path).as_uri(), "python", self._versions[path], text)
 
 
 def quantiles(name: str, ordered: Sequence[float]) -> dict[str, float]:

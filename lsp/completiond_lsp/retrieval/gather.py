@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Protocol
 
 from completiond.protocol.messages import Chunk
@@ -120,8 +121,9 @@ class Gatherer:
         kin = family(question.language, question.path)
         imported = _imported(question, material, kin)
         known = {source.path for source, _ in imported} | {question.path}
-        others = [s for s in material.open if family(s.language, s.path) == kin]
-        near = [source for source in others if source.path not in known][:FILES]
+        others = (source for source in material.open if source.path not in known)
+        kindred = (source for source in others if family(source.language, source.path) == kin)
+        near = list(islice(kindred, FILES))
 
         def further(names: frozenset[str]) -> Iterator[Source]:
             return _further(names, [source for source, _ in imported], material, known)

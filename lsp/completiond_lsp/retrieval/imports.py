@@ -10,8 +10,8 @@ MAX_IMPORTS = 64
 """Of one text, the first ones."""
 MAX_SCANNED = 65_536
 """Characters from the beginning: imports stand there."""
-KEPT = 64
-"""Texts whose imports are kept: one question asks several times for those of the same texts."""
+KEPT = 1_024
+"""Texts whose imports are kept: a question asks several times for those of the texts around."""
 
 PACKAGE_FILES = ("__init__", "index", "mod", "lib")
 """Files that stand for their folder."""

@@ -6,7 +6,7 @@ text defines is read once and kept while the text stays as it is.
 
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Generic, NamedTuple, TypeVar
 
 from completiond_lsp.retrieval.definitions import (
@@ -45,8 +45,8 @@ LINES = 14
 """Of a definition; a longer one is quoted in outline."""
 MEMBERS = 1_300
 """Characters of all that can follow one dot."""
-TEXTS = 256
-"""Texts whose definitions are kept."""
+TEXTS = 2_048
+"""Texts whose definitions are kept: what 200 open files import."""
 
 T = TypeVar("T")
 Imported = tuple[Source, Import]
@@ -72,19 +72,20 @@ class Weighed(NamedTuple):
 
 
 class Kept(Generic[T]):
-    """What was read in each text, while the text stays as it is; of the latest used ones."""
+    """What was read in each text, while the text (its hash) stays as it is; of the latest used
+    ones. Holds no text."""
 
     def __init__(self, read: Callable[[Source], T]) -> None:
         self._read = read
-        self._kept: OrderedDict[str, tuple[Source, T]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[int, T]] = OrderedDict()
 
     def of(self, source: Source) -> T:
         kept = self._kept.get(source.path)
-        if kept is not None and (kept[0] is source or kept[0].text == source.text):
+        if kept is not None and kept[0] == hash(source.text):
             self._kept.move_to_end(source.path)
             return kept[1]
         found = self._read(source)
-        self._kept[source.path] = source, found
+        self._kept[source.path] = hash(source.text), found
         self._kept.move_to_end(source.path)
         if len(self._kept) > TEXTS:
             self._kept.popitem(last=False)
@@ -103,6 +104,14 @@ class Known:
     def of(self, name: str) -> list[tuple[Source, Definition]]:
         return [(source, one) for source, by in self._texts for one in by.get(name, ())]
 
+    def of_any(self, names: Set[str]) -> Mapping[str, list[tuple[Source, Definition]]]:
+        """What `of` says of each name that has a definition."""
+        found: dict[str, list[tuple[Source, Definition]]] = defaultdict(list)
+        for source, by in self._texts:
+            for name in names & by.keys():
+                found[name] += [(source, one) for one in by[name]]
+        return found
+
     def __contains__(self, name: str) -> bool:
         return any(name in by for _, by in self._texts)
 
@@ -111,6 +120,7 @@ class Names:
     def __init__(self) -> None:
         self._definitions = Kept(_defined)
         self._by_name = Kept(lambda source: _by_name(self._definitions.of(source)))
+        self._quotes = Kept[dict[tuple[Definition | None, bool], str]](lambda source: {})
 
     def wanted(self, question: Question, around: Around, end: float) -> Iterator[Piece]:
         """Pieces that define what the cursor's lines use, the weightiest first."""
@@ -157,6 +167,18 @@ class Names:
 
     def _piece(self, found: Weighed) -> Piece | None:
         source, one = found.source, found.definition
+        quotes, key = self._quotes.of(source), (one, found.members)
+        if key not in quotes:
+            quotes[key] = self._quote(found)
+        text = quotes[key]
+        if not text:
+            return None
+        whole = one is not None and text.count("\n") + 1 >= one.last - one.first
+        first, last = (one.first, one.last) if one is not None and whole else (-1, -1)
+        return Piece("definition", source.path, source.language, first, last, text)
+
+    def _quote(self, found: Weighed) -> str:
+        source, one = found.source, found.definition
         if one is None:
             text = heads(source.lines, self._definitions.of(source), MEMBERS)
             text = text or importing(source.lines, MEMBERS)
@@ -164,21 +186,17 @@ class Names:
             text = members(source.lines, one, MEMBERS)
         else:
             text = outline(source.lines, one, LINES)
-        text = text.strip("\n")
-        if not text:
-            return None
-        whole = one is not None and text.count("\n") + 1 >= one.last - one.first
-        first, last = (one.first, one.last) if one is not None and whole else (-1, -1)
-        return Piece("definition", source.path, source.language, first, last, text)
+        return text.strip("\n")
 
 
 def _types_of(
     before: Mapping[str, Receiver], question: Question, imported: Sequence[Imported]
 ) -> dict[str, float]:
     """How much each type counts of which a name in front of a dot may be."""
-    own = typed(question.text, before)
+    others = {name: one for name, one in before.items() if name not in OURSELVES}
+    own = typed(question.text, others)
     named = {name for _, one in imported for name in one.names}
-    unknown = [n for n, one in before.items() if n not in own and (one.attribute or n in named)]
+    unknown = [n for n, one in others.items() if n not in own and (one.attribute or n in named)]
     theirs = [typed(source.text, unknown) for source, _ in imported] if unknown else []
     types: dict[str, float] = {}
     for name, (weight, _) in before.items():
@@ -211,8 +229,9 @@ def _by_lines(source: Source) -> list[Definition]:
 
 def _named(question: Question, own: Source, known: Known, around: Around) -> Iterator[Weighed]:
     """The definitions of the names that stand near the cursor."""
-    for name, weight in _weights(question).items():
-        found = known.of(name)
+    weights = _weights(question)
+    for name, found in known.of_any(weights.keys()).items():
+        weight = weights[name]
         ours = any(source is own and not one.owner for source, one in found)
         for source, one in found:
             here = weight * (FROM_OPEN if source in around.near else 1.0)

@@ -79,25 +79,40 @@ def bases(lines: Sequence[str], name: str = "") -> set[str]:
 
 def typed(text: str, names: Iterable[str]) -> dict[str, set[str]]:
     """Of which types these names may be, by what they are made of and declared as in `text`."""
-    present = [name for name in names if name in text]
-    if not present:
-        return {}
     found: dict[str, set[str]] = {}
-    for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, present))})\b", text):
-        types = set(_types_at(text, match.start(), match.end()))
+    for name in names:
+        types = {one for start, end in _places(text, name) for one in _types_at(text, start, end)}
         if types:
-            found.setdefault(match.group(), set()).update(types)
+            found[name] = types
     return found
+
+
+def _places(text: str, name: str) -> Iterator[tuple[int, int]]:
+    """Where the name stands as a word of its own that may get a type there: most places are told
+    apart by the characters around them."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        before, behind = text[start - 1 : start], text[end : end + 1]
+        if (behind in _GOES_ON or before in _DECLARED_BEHIND) and not (
+            _in_word(before) or _in_word(behind)
+        ):
+            yield start, end
+        start = text.find(name, end)
+
+
+def _in_word(char: str) -> bool:
+    return char == "_" or char.isalnum()
 
 
 def _types_at(text: str, start: int, end: int) -> Iterator[str]:
     """The types that the name in [start, end) has, if it gets one there."""
-    if text[end : end + 1] in _GOES_ON:  # most places are told apart by one character
+    if text[end : end + 1] in _GOES_ON:
         if made := _MADE.match(text, end):
             yield from _types(made["type"], made=True)
         if annotated := _ANNOTATED.match(text, end):
             yield from _types(annotated["type"], made=False)
-    if text[start - 1 : start] in (" ", "*", "&", "\t"):
+    if text[start - 1 : start] in _DECLARED_BEHIND:
         line = max(text.rfind("\n", 0, start) + 1, start - BEFORE)
         front = text[line:start]
         if _may_declare(front) and (declared := _DECLARED.search(front)):
@@ -105,6 +120,7 @@ def _types_at(text: str, start: int, end: int) -> Iterator[str]:
 
 
 _GOES_ON = (" ", "\t", ":", "=", "?")
+_DECLARED_BEHIND = (" ", "*", "&", "\t")
 
 
 def _may_declare(before: str) -> bool:

@@ -3,8 +3,9 @@
 A text is cut into blocks once and kept cut; an edit costs the cutting of that one text.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,21 +20,31 @@ LEAST = 0.04
 """Likeness of a window that is worth its place."""
 NONE: Words = frozenset()
 PER_TEXT = 3
-MAX_BLOCKS = 4_096
-"""Blocks that are kept cut, of all texts together: some 10 MiB."""
+MAX_BLOCKS = 65_536
+"""Blocks that are kept cut, of all texts together: some 30 MiB."""
 
 
-class Block(NamedTuple):
-    """`window`: how many words it has together with the next one."""
+class Cut(NamedTuple):
+    """A text in blocks: of each word the windows that have it, as bits from the first one on, and
+    how many words each window has. A window is a block and the next one."""
 
-    first: int
-    words: Words
-    window: int
+    having: Mapping[str, int]
+    sizes: Sequence[int]
 
 
 class Found(NamedTuple):
+    """The window of `source` that begins at line `first`."""
+
     score: float
-    piece: Piece
+    source: Source
+    first: int
+
+    @property
+    def piece(self) -> Piece:
+        lines = self.source.lines
+        last = min(len(lines), self.first + 2 * BLOCK)
+        text = "\n".join(lines[self.first : last])
+        return Piece("similar", self.source.path, self.source.language, self.first, last, text)
 
 
 class Similar:
@@ -42,7 +53,7 @@ class Similar:
     def __init__(self, limit: int = MAX_BLOCKS) -> None:
         self._limit = limit
         self._count = 0
-        self._cut: OrderedDict[str, tuple[Source, list[Block]]] = OrderedDict()
+        self._cut: OrderedDict[str, tuple[int, Cut]] = OrderedDict()
 
     def find(self, question: Question, sources: Iterable[Source], most: int) -> list[Found]:
         """The best windows: first the best one of each text, then what else looks alike."""
@@ -57,13 +68,11 @@ class Similar:
 
     def _windows(self, wanted: Words, source: Source) -> list[Found]:
         """The windows of one text that are like enough and do not overlap, best first."""
-        blocks = self._blocks(source)
-        common = [wanted & block.words for block in blocks]
+        cut = self._cut_of(source)
         scored: list[tuple[float, int]] = []
-        for i, (first, second) in enumerate(pairwise([*common, NONE])):
-            both = len(first | second)
+        for i, both in enumerate(_common(wanted, cut)):
             if both:
-                score = both / (len(wanted) + blocks[i].window - both)
+                score = both / (len(wanted) + cut.sizes[i] - both)
                 if score >= LEAST:
                     scored.append((-score, i))
         found: list[Found] = []
@@ -71,33 +80,50 @@ class Similar:
         for score, i in sorted(scored):
             if not taken & {i - 1, i, i + 1}:
                 taken.add(i)
-                found.append(Found(-score, _window(source, blocks[i].first)))
+                found.append(Found(-score, source, i * BLOCK))
             if len(found) == PER_TEXT:
                 break
         return found
 
-    def _blocks(self, source: Source) -> list[Block]:
-        cut = self._cut.get(source.path)
-        if cut is not None and (cut[0] is source or cut[0].text == source.text):
+    def _cut_of(self, source: Source) -> Cut:
+        kept = self._cut.get(source.path)
+        if kept is not None and kept[0] == hash(source.text):
             self._cut.move_to_end(source.path)
-            return cut[1]
-        if cut is not None:
-            self._count -= len(self._cut.pop(source.path)[1])
-        blocks = _cut(source.lines)
-        self._cut[source.path] = source, blocks
-        self._count += len(blocks)
+            return kept[1]
+        if kept is not None:
+            self._count -= len(self._cut.pop(source.path)[1].sizes)
+        cut = _cut(source.lines)
+        self._cut[source.path] = hash(source.text), cut
+        self._count += len(cut.sizes)
         while self._count > self._limit and len(self._cut) > 1:
-            self._count -= len(self._cut.popitem(last=False)[1][1])
-        return blocks
+            self._count -= len(self._cut.popitem(last=False)[1][1].sizes)
+        return cut
 
 
-def _cut(lines: list[str]) -> list[Block]:
-    starts = range(0, len(lines), BLOCK)
-    said = [words("\n".join(lines[at : at + BLOCK])) for at in starts]
-    pairs = pairwise([*said, NONE])
-    return [
-        Block(at, one, len(one | other)) for at, (one, other) in zip(starts, pairs, strict=True)
-    ]
+def _cut(lines: list[str]) -> Cut:
+    said = [words("\n".join(lines[at : at + BLOCK])) for at in range(0, len(lines), BLOCK)]
+    blocks: dict[str, int] = defaultdict(int)
+    for at, block in enumerate(said):
+        for word in block:
+            blocks[word] |= 1 << at
+    having = {sys.intern(word): bits | bits >> 1 for word, bits in blocks.items()}
+    return Cut(having, [len(one | other) for one, other in pairwise([*said, NONE])])
+
+
+def _common(wanted: Words, cut: Cut) -> Iterator[int]:
+    """How many of the words each window has: binary numbers of which `digits` holds one digit of
+    all windows, so that a word is added to all of them at once."""
+    digits: list[int] = []
+    for word in wanted & cut.having.keys():
+        carried = cut.having[word]
+        for at, digit in enumerate(digits):
+            digits[at], carried = digit ^ carried, digit & carried
+            if not carried:
+                break
+        if carried:
+            digits.append(carried)
+    spelled = [f"{digit:0{len(cut.sizes)}b}"[::-1] for digit in reversed(digits)]
+    return (int("".join(number), 2) for number in zip(*spelled, strict=True))
 
 
 def _by_score(found: Found) -> float:
@@ -108,10 +134,3 @@ def _near(question: Question) -> str:
     lines = question.text.split("\n")
     before, after = NEAR
     return "\n".join(lines[max(0, question.line - before) : question.line + 1 + after])
-
-
-def _window(source: Source, first: int) -> Piece:
-    lines = source.lines
-    last = min(len(lines), first + 2 * BLOCK)
-    text = "\n".join(lines[first:last])
-    return Piece("similar", source.path, source.language, first, last, text)

@@ -6,7 +6,7 @@ Texts have LF as their only line end and no secrets. Lines count from 0.
 
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Literal
 
 from completiond.redaction import is_secret_file, redact
@@ -32,9 +32,15 @@ class Source:
     language: str
     text: str
 
-    @cached_property
+    @property
     def lines(self) -> list[str]:
-        return self.text.split("\n")
+        return _lines(self.text)
+
+
+@lru_cache(maxsize=128)
+def _lines(text: str) -> list[str]:
+    """Kept for the latest texts only: a list of lines is larger than its text."""
+    return text.split("\n")
 
 
 @dataclass(frozen=True, slots=True)

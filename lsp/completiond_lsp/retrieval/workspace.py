@@ -25,7 +25,7 @@ MAX_BYTES = 2 * MAX_SOURCE
 """Of a file on disk; UTF-8 may take more bytes than characters."""
 MAX_NOTEBOOK = 8 * MAX_BYTES
 """A notebook holds its pictures."""
-MAX_HELD = 4_000_000
+MAX_HELD = 16_000_000
 """Characters of files that are kept in memory."""
 BREATH = 64
 """Directories between two pauses of a scan, in which other threads run."""
