@@ -64,7 +64,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--context", type=_names, default=["none"], help=", ".join(SOURCES))
     parser.add_argument("--repositories", type=Path, help="folder of a cross-file set's own ones")
     parser.add_argument("--names", action="store_true", help="names of answers in chunks, no model")
-    parser.add_argument("--layouts", action="store_true", help="each layout, healed and not")
+    parser.add_argument(
+        "--layouts",
+        type=_names,
+        nargs="?",
+        const=list(LAYOUTS),
+        default=[],
+        metavar="A,B",
+        help=f"each layout, healed and not; or some of {', '.join(LAYOUTS)}",
+    )
     parser.add_argument("--rules", action="store_true", help="with and without each rule")
     parser.add_argument("--invoked", action="store_true", help="ask as by hand: whole blocks")
     parser.add_argument("--no-tests", action="store_true", help="run no tests of items")
@@ -77,6 +85,9 @@ def parse() -> argparse.Namespace:
     unknown = [name for name in arguments.context if name not in SOURCES]
     if unknown:
         parser.error(f"there is no source of chunks {unknown[0]!r}; known are {', '.join(SOURCES)}")
+    unknown = [name for name in arguments.layouts if name not in LAYOUTS]
+    if unknown:
+        parser.error(f"there is no layout {unknown[0]!r}; known are {', '.join(LAYOUTS)}")
     if (arguments.llama_bin is None) is not (arguments.gguf is None):
         parser.error("--llama-bin and --gguf belong together")
     return arguments
@@ -109,8 +120,7 @@ def plan(arguments: argparse.Namespace) -> list[Setting]:
     ours = product()._replace(invoked=arguments.invoked)
     contexts = ["none", *(name for name in arguments.context if name != "none")]
     settings = [ours._replace(context=name) for name in contexts]
-    if arguments.layouts:
-        settings += [ours._replace(layout=name) for name in LAYOUTS if name != ours.layout]
+    settings += [ours._replace(layout=name) for name in arguments.layouts if name != ours.layout]
     if arguments.rules:
         settings.append(ours._replace(free=True))
     if arguments.gguf is not None:

@@ -272,10 +272,20 @@ def test_every_setting_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert {s.layout for s in settings if s.side == "ours"} == set(LAYOUTS)
 
 
-def test_an_unknown_source_of_chunks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["eval.py", "--context", "gven"])
+def test_some_layouts_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["eval.py", "--layouts", "line+healing,cursor"])
+    settings = evaluation.plan(evaluation.parse())
+    assert [s.layout for s in settings[1:]] == ["line+healing", "cursor"]
+
+
+@pytest.mark.parametrize(("flag", "wrong"), [("--context", "gven"), ("--layouts", "lin")])
+def test_an_unknown_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flag: str, wrong: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["eval.py", flag, wrong])
     with pytest.raises(SystemExit):
         evaluation.parse()
+    assert repr(wrong) in capsys.readouterr().err
 
 
 # -- tests of items -------------------------------------------------------------------------------
