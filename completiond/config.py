@@ -111,9 +111,10 @@ class Completion:
 
     max_tokens: int = 64
     max_ms: int = 10_000
-    layout: str = "long"
+    layout: str = "auto"
     """Where the prompt is split: `long` (some lines up, staying there while one types on, healed),
-    `line` (start of the cursor's line, healed) or `cursor`."""
+    `line` (start of the cursor's line, healed), `suffix_first` or `cursor`; `auto` is what the
+    model answers best with, by its size."""
     prefix_tokens: int = 1536
     suffix_tokens: int = 512
     prefetch: bool = True
@@ -278,7 +279,7 @@ _CHOICES = {
     ("engine", "kernel"): {"auto", "int8", "bf16", "fp32"},
     ("engine", "isa"): {"auto", "vnni", "avx512", "avx2"},
     ("engine", "policy"): {"auto", "simple", "fixed"},
-    ("completion", "layout"): {"line", "long", "cursor", "suffix_first"},
+    ("completion", "layout"): {"auto", "line", "long", "cursor", "suffix_first"},
 }
 LEAST_TOKEN = 16
 _DRAFTERS = {

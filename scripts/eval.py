@@ -28,6 +28,8 @@ from replay_llama_server import FLAGS, server
 from row_file import RowFile
 
 from completiond.config import load
+from completiond.model import registry, store
+from completiond.prompt.builder import layout_of
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BATCH = 1024
@@ -104,9 +106,11 @@ def say(text: str) -> None:
 # -- what is run ----------------------------------------------------------------------------------
 
 
-def product() -> Setting:
+def product(model: str) -> Setting:
     """Our side as it is by default."""
-    layout = load(environ={}).completion.layout
+    known = registry.find(model)
+    weights = known.converted if known else store.resolve(model).bytes
+    layout = layout_of(load(environ={}).completion.layout, weights)
     return Setting("ours", layout if layout == "cursor" else f"{layout}+healing")
 
 
@@ -117,7 +121,7 @@ def peer(arguments: argparse.Namespace) -> str:
 
 def plan(arguments: argparse.Namespace) -> list[Setting]:
     """Every setting of the run, the product's own first."""
-    ours = product()._replace(invoked=arguments.invoked)
+    ours = product(arguments.model)._replace(invoked=arguments.invoked)
     contexts = ["none", *(name for name in arguments.context if name != "none")]
     settings = [ours._replace(context=name) for name in contexts]
     settings += [ours._replace(layout=name) for name in arguments.layouts if name != ours.layout]
@@ -159,7 +163,7 @@ def open_sides(
     for name in wanted:
         if name == "ours":
             flags = {"engine.kernel": arguments.kernel, "engine.threads": arguments.threads}
-            sides[name] = Ours(arguments.model, flags, product().layout)
+            sides[name] = Ours(arguments.model, flags, product(arguments.model).layout)
         else:
             batch = str(arguments.llama_batch)
             flags_of = [batch if one == str(BATCH) else one for one in FLAGS]

@@ -79,6 +79,7 @@ class Filler:
             completion=completion,
             eos_ids=self._files.eos_ids,
             healing=manner.healing,
+            weights=self._files.bytes,
         )
 
     def built(

@@ -26,9 +26,13 @@ TYPED_TOKENS = 256
 LINES_UP = (4, 2)
 """Lines above the cursor's at which a long anchor is set: the model then sees the near text last,
 and answers better (docs/performance.md)."""
+LARGE = 2 << 30
+"""Bytes of weights, some billion parameters: a model of so many answers better where all that is
+typed but its line stands in front of the suffix, a smaller one with LINES_UP (docs/quality.md)."""
 NEAR = 4
 """The part of the suffix that is read where the cursor has just come: nothing of it is in the KV
-cache, and who comes may change a word and leave. All of it is read when the split moves on."""
+cache, and who comes may change a word and leave. All of it is read when a long anchor moves on; one
+at the line moves at each line, and the suffix behind it with it: it stays near."""
 HEALED_TOKENS = 64
 SENTINELS = 4
 """BOS and three sentinels: what a prompt costs without any text."""
@@ -36,6 +40,13 @@ LEAST_CHUNK = 32
 """Tokens; a smaller beginning of a chunk is not worth its place."""
 
 _HALF_CHARACTER = re.compile(rb"([\xc0-\xff]|[\xe0-\xff][\x80-\xbf]|[\xf0-\xff][\x80-\xbf]{2})\Z")
+
+
+def layout_of(wanted: str, weights: int) -> str:
+    """The layout that is wanted, or the one for a model with so many bytes of weights."""
+    if wanted != "auto":
+        return wanted
+    return "line" if weights >= LARGE else "long"
 
 
 class ChunkLike(Protocol):
@@ -124,18 +135,20 @@ class PromptBuilder:
         eos_ids: Collection[int],
         off: Collection[str] = (),
         healing: bool | None = None,
+        weights: int = 0,
     ) -> None:
         """`healing` is whether the word at the cursor is taken back; None is what the layout
-        needs."""
+        needs. `weights` is the model's size in bytes."""
         self._tokenizer = tokenizer
         self.template = template
         self.context = context
         self._completion = completion
         self._off = off
-        self._anchored = completion.layout != "cursor"
+        layout = layout_of(completion.layout, weights)
+        self._anchored = layout != "cursor"
         self._healing = self._anchored if healing is None else healing
-        self._long = completion.layout == "long"
-        self._suffix_first = completion.layout == "suffix_first"
+        self._long, self._line = layout == "long", layout == "line"
+        self._suffix_first = layout == "suffix_first"
         template_ids = template.stop_ids(tokenizer) if template else []
         self.stop_ids = sorted({*template_ids, *eos_ids})
         files = template.files if template else None
@@ -164,7 +177,7 @@ class PromptBuilder:
         after = after[len(_lf(closers)) :]
         budget = self._budget(max_tokens)
         split = self._split(_whole_lines(before, snapshot), budget.typed, kept.prefix)
-        near = self._long and not _settled(split, kept)
+        near = self._line or (self._long and not _settled(split, kept))
         files = self._files(snapshot, chunks, budget.chunks) if chunks else []
         suffix = self._beginning(after, budget.suffix // NEAR if near else budget.suffix)
         assembly = _Assembly(kept.head)

@@ -115,8 +115,18 @@ def test_who_has_just_come_gets_the_near_suffix_and_who_types_on_all_of_it() -> 
     assert 0 < near < 15
 
 
-@pytest.mark.parametrize("layout", ["line", "cursor"])
+@pytest.mark.parametrize("layout", ["suffix_first", "cursor"])
 def test_other_layouts_always_have_all_of_the_suffix(layout: str) -> None:
     tokenizer = ByteTokenizer()
     on = builder(tokenizer, layout=layout)
     assert len(said(tokenizer, jumped(on, 5_000), "suffix")) > 400
+
+
+def test_a_split_that_moves_at_each_line_has_the_near_part_of_the_suffix() -> None:
+    tokenizer = ByteTokenizer()
+    on = builder(tokenizer, layout="line")
+    last = jumped(on, 5_000)
+    for lines in range(12):
+        text = LONG[:5_000] + "x = 1\n" * lines
+        last = on.build(at(text + LONG[5_000:], len(text)), max_tokens=8, kept=last.kept)
+        assert 100 < len(said(tokenizer, last, "suffix")) <= 128

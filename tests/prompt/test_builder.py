@@ -12,7 +12,7 @@ from vocabularies import NAMES, awkward, real
 from completiond.config import Completion
 from completiond.core import Snapshot
 from completiond.prompt.anchor import taken_back
-from completiond.prompt.builder import Built, PromptBuilder
+from completiond.prompt.builder import LARGE, Built, PromptBuilder
 from completiond.prompt.templates import choose
 from completiond.prompt.tokenizer import AnyTokenizer, ByteTokenizer
 from completiond.protocol.messages import Chunk
@@ -58,6 +58,24 @@ def lf(text: str) -> str:
 
 
 # What it says
+
+
+def test_a_layout_that_nobody_chose_is_that_of_the_models_size() -> None:
+    text = "".join(f"line {n}\n" for n in range(30)) + "    total = val"
+    typed = {}
+    for weights in (LARGE - 1, LARGE):
+        for layout in ("auto", "long", "cursor"):
+            build = PromptBuilder(
+                ByteTokenizer(),
+                None,
+                context=4096,
+                completion=Completion(layout=layout),
+                eos_ids=[],
+                weights=weights,
+            ).build
+            typed[weights, layout] = build(at(text, len(text)), max_tokens=8).typed.count("\n")
+    assert typed[LARGE - 1, "auto"] == typed[LARGE, "long"] == typed[LARGE - 1, "long"] == 4
+    assert typed[LARGE, "auto"] == typed[LARGE, "cursor"] == 0
 
 
 @pytest.mark.parametrize("healing", [True, False])

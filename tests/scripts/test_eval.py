@@ -268,7 +268,7 @@ def test_every_setting_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.argv", [*words, "--llama-bin", "bin", "--gguf", "model.gguf"])
     settings = evaluation.plan(evaluation.parse())
     assert len({setting.name for setting in settings}) == len(settings)
-    assert settings[0] == evaluation.product()
+    assert settings[0] == evaluation.product("qwen2.5-coder-0.5b")
     assert {s.layout for s in settings if s.side == "ours"} == set(LAYOUTS)
 
 
