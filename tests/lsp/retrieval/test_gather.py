@@ -235,3 +235,12 @@ def test_a_yank_is_clean_short_and_kept_once() -> None:
     texts = [yank.text for yank in recent.past.yanked]
     assert len(texts) == 3 and "a1B2" not in "".join(texts) and "\r" not in "".join(texts)
     assert max(map(len, texts)) == 2_000
+
+
+def test_a_text_that_gets_another_language_is_read_anew() -> None:
+    text = "  start(fuel) {\n    return fuel;\n  }\n"
+    gatherer = Gatherer({"definition": 1.0})
+    for language, pieces in (("vue", 1), ("php", 0), ("vue", 1)):
+        material = Material([Source("b", language, text)])
+        question = asked("start(|\n", "app/main", language)
+        assert len(gatherer.pieces(question, material)) == pieces
