@@ -33,11 +33,15 @@ _EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
 _NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
-_STRING = re.compile(r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_APOSTROPHE = r"(?:(?<![\w&<])|(?<=\b[bBfFrRuUL])|(?<=\b[bBfFrRu][bBfFrR8]))'"
+"""One that begins a string: no end of a name (`x'`), lifetime (`&'a`) or part of a number."""
+_STRING = re.compile(
+    rf"\\.|\"(?:[^\"\\\n]|\\.)*\"|{_APOSTROPHE}(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`"
+)
 
 _BEGINS_LONG = re.compile(r"(?:[=(,:?+\[{}>]\s*|\breturn |\w)`")
 """A string of several lines in JavaScript and Go; elsewhere it may quote a word of a comment."""
-_BEGUN = re.compile(_STRING.pattern + r"|[\"'`](?:[^\\\n]|\\.)*\Z")
+_BEGUN = re.compile(_STRING.pattern + rf"|(?:[\"`]|{_APOSTROPHE})(?:[^\\\n]|\\.)*\Z")
 """The same where the text still grows: the last one may have no end yet."""
 
 
@@ -97,14 +101,21 @@ def in_long_string(text: str) -> bool:
 
 
 def strays(text: str, *, grows: bool = False) -> Iterator[int]:
-    """Where brackets are closed that the text did not open; those in its strings do not count."""
+    """Where brackets are closed that the text did not open; those in its strings do not count.
+
+    `\\)` closes nothing but `\\(`: both are a pattern's. `\\(a, b)` is a function of Haskell.
+    """
     opened: list[str] = []
+    escaped = False
     for at, char in enumerate(blanked(text, grows=grows)):
+        escape = "\\" if escaped else ""
+        escaped = char == "\\" and not escaped
         if char in PAIRS:
-            opened.append(PAIRS[char])
-        elif char in ")]}" and not (opened and opened.pop() == char):
-            opened.clear()
-            yield at
+            opened.append(escape + PAIRS[char])
+        elif char in ")]}" and not (escape and opened[-1:] != [escape + char]):
+            if not (opened and opened.pop()[-1] == char):
+                opened.clear()
+                yield at
 
 
 def opened_at(code: str) -> int:
