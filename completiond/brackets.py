@@ -32,6 +32,8 @@ _EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
 """A line at the left edge that begins something: no closer, no label, comment or directive."""
 _NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
+_QUOTES = "\"'`"
+_BRACKETS = frozenset(PAIRS.values())
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
 _APOSTROPHE = r"(?:(?<![\w&<])|(?<=\b[bBfFrRuUL])|(?<=\b[bBfFrRu][bBfFrR8]))'"
 """One that begins a string: no end of a name (`x'`), lifetime (`&'a`) or part of a number."""
@@ -65,33 +67,28 @@ def balance(text: str, before: str = "") -> Balance:
 def _read(text: str, stack: list[str], floor: int = 0) -> tuple[str, int]:
     """Push and pop closers; what is popped below `floor` is returned, with the new floor."""
     closes = ""
+    string = next((at for at, closer in enumerate(stack) if closer[0] in _QUOTES), -1)
     for found in _MARK.finditer(text):
-        mark = found[0]
-        keep = len(stack)
+        mark, keep = found[0], len(stack)
         if mark in PAIRS:
             stack.append(PAIRS[mark])
         elif mark == "\n":
             # A string in one line has ended, or was none: an apostrophe in a comment.
-            keep = next((i for i, closer in enumerate(stack) if closer in _ONE_LINE), keep)
-        elif mark[0] in CLOSERS:
-            keep = _closed(mark, stack)
-            if keep < floor or (mark in PAIRS.values() and not stack):
-                closes += mark
+            keep = string if string >= 0 and stack[string] in _ONE_LINE else keep
+        elif mark in _BRACKETS:
+            keep -= bool(stack and stack[-1] == mark)
+        elif mark[0] in _QUOTES and string < 0:
+            string, keep = keep, keep + 1
+            stack.append(mark)
+        elif mark[0] in _QUOTES and stack[string] == mark:
+            keep = string  # brackets in the string end with it
+        if mark != "\n" and (keep < floor or (mark in _BRACKETS and not stack)):
+            closes += mark
         if mark not in PAIRS:
             del stack[keep:]
-            floor = min(floor, len(stack))
+            string = string if string < keep else -1
+            floor = min(floor, keep)
     return closes, floor
-
-
-def _closed(mark: str, stack: list[str]) -> int:
-    """How much of the stack is left behind a closer; a quote that closes nothing is pushed."""
-    if mark in PAIRS.values():
-        return len(stack) - 1 if stack and stack[-1] == mark else len(stack)
-    if mark in stack:
-        return stack.index(mark)  # brackets in the string end with it
-    if not any(closer[0] in "\"'`" for closer in stack):
-        stack.append(mark)
-    return len(stack)
 
 
 def in_long_string(text: str) -> bool:
