@@ -43,6 +43,8 @@ _STRING = re.compile(
 
 _BEGINS_LONG = re.compile(r"(?:[=(,:?+\[{}>]\s*|\breturn |\w)`")
 """A string of several lines in JavaScript and Go; elsewhere it may quote a word of a comment."""
+_HEREDOC = re.compile(r"(?<![\w)\]])<<[<~-]?([\"']?)([A-Z_]{3,})\1(?=[\s),.;|>]|\Z)")
+"""Begins a text of a shell, PHP, Perl or Ruby that goes on up to a line of that word."""
 _BEGUN = re.compile(_STRING.pattern + rf"|(?:[\"`]|{_APOSTROPHE})(?:[^\\\n]|\\.)*\Z")
 """The same where the text still grows: the last one may have no end yet."""
 
@@ -94,7 +96,18 @@ def _read(text: str, stack: list[str], floor: int = 0) -> tuple[str, int]:
 def in_long_string(text: str) -> bool:
     """Whether a string of several lines is open at the end of a text."""
     opens = balance(text).opens
-    return '"""' in opens or "'''" in opens or ("`" in opens and bool(_BEGINS_LONG.search(text)))
+    return (
+        '"""' in opens
+        or "'''" in opens
+        or ("`" in opens and bool(_BEGINS_LONG.search(text)))
+        or in_heredoc(text)
+    )
+
+
+def in_heredoc(text: str) -> bool:
+    """Whether a text that goes on up to a line of its own word has not come to it."""
+    *_, last = [None, *_HEREDOC.finditer(text)]
+    return last is not None and not re.search(rf"\n[ \t]*{last[2]}\b", text[last.end() :])
 
 
 def strays(text: str, *, grows: bool = False) -> Iterator[int]:
