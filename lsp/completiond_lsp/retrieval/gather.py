@@ -72,7 +72,7 @@ class Material:
 
     @cached_property
     def _by_path(self) -> dict[str, Source]:
-        return {source.path: source for source in self.open}
+        return {source.path: source for source in reversed(self.open)}  # the latest used one
 
     @cached_property
     def _by_stem(self) -> dict[str, list[str]]:

@@ -244,3 +244,10 @@ def test_a_text_that_gets_another_language_is_read_anew() -> None:
         material = Material([Source("b", language, text)])
         question = asked("start(|\n", "app/main", language)
         assert len(gatherer.pieces(question, material)) == pieces
+
+
+def test_of_two_open_texts_with_one_path_the_latest_used_one_is_meant() -> None:
+    question = asked("from b import frob\n\nfrob(|\n", "a.py")
+    open_ = [Source("b.py", "python", f"def frob({one}):\n    pass\n") for one in ("new", "old")]
+    pieces = Gatherer({"definition": 1.0}).pieces(question, Material(open_))
+    assert [piece.text for piece in pieces] == ["def frob(new):\n    pass"]
