@@ -35,7 +35,7 @@ _ONE_LINE = "\"'"
 _QUOTES = "\"'`"
 _BRACKETS = frozenset(PAIRS.values())
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
-_APOSTROPHE = r"(?:(?<![\w&<])|(?<=\b[bBfFrRuUL])|(?<=\b[bBfFrRu][bBfFrR8]))'"
+_APOSTROPHE = r"(?:(?<![\w&<])|(?<=\b[bBfFrRuULNEX])|(?<=\b[bBfFrRu][bBfFrR8]))'"
 """One that begins a string: no end of a name (`x'`), lifetime (`&'a`) or part of a number."""
 _STRING = re.compile(
     rf"\\.|\"(?:[^\"\\\n]|\\.)*\"|{_APOSTROPHE}(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`"

@@ -23,6 +23,7 @@ CASES = {
         "main = print (foldr' f (g x') y')\n",
     ),
     "2 rust lifetimes": ("fn f<'a>(|)\n", "x: &'a str) -> &'a str {\n", "fn f<'a>(x: &'a str)\n"),
+    "2 sql": ("SELECT f(|);\n", "N')', E'(', g);\n", "SELECT f(N')', E'(', g);\n"),
     "2 cpp": ("f(|);\n", "g(1'000), h);", "f(g(1'000), h);\n"),
     "2 perl": ("if (|) {\n}\n", "$x =~ /\\)$/) {\n", "if ($x =~ /\\)$/) {\n}\n"),
     "2 javascript": (
@@ -53,6 +54,11 @@ CASES = {
         "if a then\n  x()\nelse\n  b()\nend\n",
     ),
     "3 shellscript": ("if a; then\n  |\nelif b\nfi\n", "x\nfi\n", "if a; then\n  x\nelif b\nfi\n"),
+    "3 verilog": (
+        "if (a) |\nelse begin\nend\n",
+        "begin\n  b;\nend\n",
+        "if (a) begin\n  b;\nend\nelse begin\nend\n",
+    ),
     "3 ruby": (
         "  def f\n    |\n  rescue A\n  end\n",
         "if a\n      b\n    end\n  end\n",
