@@ -179,7 +179,9 @@ def _files(one: Import, asking: str, named: Named) -> Iterator[str]:
     base = here[: len(here) - one.up] if one.up > 0 else here
     for parts in _spellings(one):
         stem = parts[-1].split(".")[0]
-        hits = [path for path in named(stem) if _fits(path, parts, base if one.up >= 0 else None)]
+        end = "/".join((*parts[:-1], stem))
+        near = (path for path in named(stem) if end in path)  # few of a name that many files have
+        hits = [path for path in near if _fits(path, parts, base if one.up >= 0 else None)]
         if hits:
             yield max(hits, key=lambda path: _shared(path, asking))
 
@@ -198,11 +200,9 @@ def _spellings(one: Import) -> Iterator[tuple[str, ...]]:
 
 def _fits(path: str, parts: tuple[str, ...], base: list[str] | None) -> bool:
     """Whether `path` without its ending is the import's path, from `base` or from anywhere."""
-    wanted = [*parts[:-1], parts[-1].split(".")[0]]
-    if "/".join(wanted) not in path:  # most of a name that many files have
-        return False
     steps = path.split("/")
     steps[-1] = steps[-1].split(".")[0]
+    wanted = [*parts[:-1], parts[-1].split(".")[0]]
     if base is not None:
         return steps == base + wanted
     return steps[-len(wanted) :] == wanted and (len(wanted) > 1 or len(steps) <= 3)
