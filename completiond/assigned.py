@@ -19,7 +19,7 @@ _PASSWORDS = ("passw", "pass", "pwd")
 """Nothing else is given to such a name, if it ends so: words in a row are one too."""
 
 _VALUE = re.compile(
-    r"(?:ord|d|ORD|D)?[sS]?(?![a-z])(?P<rest>\w{0,64})[\"'\]]{0,2}\s{0,4}"
+    r"(?:ord|d|ORD|D)?[sS]?(?![a-z])(?P<rest>\w{0,64}+)[\"'\]]{0,2}\s{0,4}"
     r"(?::\s?&?[A-Za-z]\w{0,15}\s?)?(?P<is>=>|:=|[:=])(?P<gap>[\s(]{0,12})"
     r"(?:[bBfFrRuU]{0,2}[\"'`](?P<quoted>[^\s\"'`]{8,256})[\"'`]"
     r"|(?P<bare>[A-Za-z0-9+/_=-]{20,256})(?=[ \t]{0,64}$)"

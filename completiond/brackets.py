@@ -32,12 +32,20 @@ _EDGE = re.compile(r"^(?![#*/]|\w+:\s*$)[^\s)\]}]", re.MULTILINE)
 """A line at the left edge that begins something: no closer, no label, comment or directive."""
 _NEXT_EDGE = re.compile(r"\n([^\s#*/])")
 _ONE_LINE = "\"'"
+_QUOTES = "\"'`"
+_BRACKETS = frozenset(PAIRS.values())
 _MARK = re.compile(r"\\.|\"\"\"|'''|[\"'`()\[\]{}\n]", re.DOTALL)
-_STRING = re.compile(r"\\.|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_APOSTROPHE = r"(?:(?<![\w&<])|(?<=\b[bBfFrRuULNEX])|(?<=\b[bBfFrRu][bBfFrR8]))'"
+"""One that begins a string: no end of a name (`x'`), lifetime (`&'a`) or part of a number."""
+_STRING = re.compile(
+    rf"\\.|\"(?:[^\"\\\n]|\\.)*\"|{_APOSTROPHE}(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`"
+)
 
 _BEGINS_LONG = re.compile(r"(?:[=(,:?+\[{}>]\s*|\breturn |\w)`")
 """A string of several lines in JavaScript and Go; elsewhere it may quote a word of a comment."""
-_BEGUN = re.compile(_STRING.pattern + r"|[\"'`](?:[^\\\n]|\\.)*\Z")
+_HEREDOC = re.compile(r"(?<![\w)\]])<<[<~-]?([\"']?)([A-Z_]{3,})\1(?=[\s),.;|>]|\Z)")
+"""Begins a text of a shell, PHP, Perl or Ruby that goes on up to a line of that word."""
+_BEGUN = re.compile(_STRING.pattern + rf"|(?:[\"`]|{_APOSTROPHE})(?:[^\\\n]|\\.)*\Z")
 """The same where the text still grows: the last one may have no end yet."""
 
 
@@ -61,50 +69,63 @@ def balance(text: str, before: str = "") -> Balance:
 def _read(text: str, stack: list[str], floor: int = 0) -> tuple[str, int]:
     """Push and pop closers; what is popped below `floor` is returned, with the new floor."""
     closes = ""
+    string = next((at for at, closer in enumerate(stack) if closer[0] in _QUOTES), -1)
     for found in _MARK.finditer(text):
-        mark = found[0]
-        keep = len(stack)
+        mark, keep = found[0], len(stack)
         if mark in PAIRS:
             stack.append(PAIRS[mark])
         elif mark == "\n":
             # A string in one line has ended, or was none: an apostrophe in a comment.
-            keep = next((i for i, closer in enumerate(stack) if closer in _ONE_LINE), keep)
-        elif mark[0] in CLOSERS:
-            keep = _closed(mark, stack)
-            if keep < floor or (mark in PAIRS.values() and not stack):
-                closes += mark
+            keep = string if string >= 0 and stack[string] in _ONE_LINE else keep
+        elif mark in _BRACKETS:
+            keep -= bool(stack and stack[-1] == mark)
+        elif mark[0] in _QUOTES and string < 0:
+            string, keep = keep, keep + 1
+            stack.append(mark)
+        elif mark[0] in _QUOTES and stack[string] == mark:
+            keep = string  # brackets in the string end with it
+        if mark != "\n" and (keep < floor or (mark in _BRACKETS and not stack)):
+            closes += mark
         if mark not in PAIRS:
             del stack[keep:]
-            floor = min(floor, len(stack))
+            string = string if string < keep else -1
+            floor = min(floor, keep)
     return closes, floor
-
-
-def _closed(mark: str, stack: list[str]) -> int:
-    """How much of the stack is left behind a closer; a quote that closes nothing is pushed."""
-    if mark in PAIRS.values():
-        return len(stack) - 1 if stack and stack[-1] == mark else len(stack)
-    if mark in stack:
-        return stack.index(mark)  # brackets in the string end with it
-    if not any(closer[0] in "\"'`" for closer in stack):
-        stack.append(mark)
-    return len(stack)
 
 
 def in_long_string(text: str) -> bool:
     """Whether a string of several lines is open at the end of a text."""
     opens = balance(text).opens
-    return '"""' in opens or "'''" in opens or ("`" in opens and bool(_BEGINS_LONG.search(text)))
+    return (
+        '"""' in opens
+        or "'''" in opens
+        or ("`" in opens and bool(_BEGINS_LONG.search(text)))
+        or in_heredoc(text)
+    )
+
+
+def in_heredoc(text: str) -> bool:
+    """Whether a text that goes on up to a line of its own word has not come to it."""
+    *_, last = [None, *_HEREDOC.finditer(text)]
+    return last is not None and not re.search(rf"\n[ \t]*{last[2]}\b", text[last.end() :])
 
 
 def strays(text: str, *, grows: bool = False) -> Iterator[int]:
-    """Where brackets are closed that the text did not open; those in its strings do not count."""
+    """Where brackets are closed that the text did not open; those in its strings do not count.
+
+    `\\)` closes nothing but `\\(`: both are a pattern's. `\\(a, b)` is a function of Haskell.
+    """
     opened: list[str] = []
+    escaped = False
     for at, char in enumerate(blanked(text, grows=grows)):
+        escape = "\\" if escaped else ""
+        escaped = char == "\\" and not escaped
         if char in PAIRS:
-            opened.append(PAIRS[char])
-        elif char in ")]}" and not (opened and opened.pop() == char):
-            opened.clear()
-            yield at
+            opened.append(escape + PAIRS[char])
+        elif char in ")]}" and not (escape and opened[-1:] != [escape + char]):
+            if not (opened and opened.pop()[-1] == char):
+                opened.clear()
+                yield at
 
 
 def opened_at(code: str) -> int:

@@ -123,8 +123,10 @@ def _looked_at(text: str, start: int, end: int) -> tuple[int, int]:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     yield from key_blocks(text)
     for marker, pattern in _PATTERNS:
+        read = 0  # what a secret of this shape holds is not read again as another one
         for at in places(text, marker):
-            if _begins(text, at) and (found := pattern.match(text, at)):
+            if at >= read and _begins(text, at) and (found := pattern.match(text, at)):
+                read = found.end()
                 yield found.span(1 if found.lastindex else 0)
     yield from assigned(text)
 

@@ -1,5 +1,7 @@
 """What a piece of text opens and closes, as editors see it."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,10 @@ def test_a_line_that_the_window_begins_in_is_not_at_the_left_edge() -> None:
     for shift in range(11):
         before = f"class A {{\n{' ' * shift}{inside}  /** {{@link "
         assert closable(before, "\n   */\n  g() {\n  }\n}\n") is None
+
+
+@pytest.mark.parametrize("text", ["[`", "\n[", "'[x"])
+def test_a_text_of_brackets_that_nobody_closes_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    assert balance(text * 20_000).opens
+    assert time.process_time() - began < 1.0

@@ -21,8 +21,8 @@ def unit_of(at: Place) -> str:
     if at.indent:
         return at.indent
     lines = [*at.above[-_SAMPLE:], *at.below[:_SAMPLE]]
-    leads = [lead for line in lines if (lead := _lead(line))]
-    tabs = sum(lead[0] == "\t" for lead in leads)
+    leads = [lead for line in lines if (lead := _lead(line))] or [_lead(at.line)]
+    tabs = sum(lead[:1] == "\t" for lead in leads)
     if tabs:
         return "\t" if tabs == len(leads) else ""
     steps = Counter(
@@ -75,7 +75,10 @@ def _deepest(at: Place, above: str) -> int:
 
 
 def before_rest(text: str, at: Place) -> str:
-    """A line above one that stands there ends with what stood in front of it."""
+    """A line above one that stands there ends with what stood in front of it; a blank that stands
+    there is said once."""
+    if at.rest[0] in " \t" and at.line.strip():
+        return text.rstrip(" \t") or text
     above = text.endswith("\n") and at.rest.strip() and not at.line.strip()
     return text + at.line if above else text
 

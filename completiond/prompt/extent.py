@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from completiond.brackets import balance, blanked, opened_at
+from completiond.brackets import balance, blanked, in_heredoc, opened_at
 
 Extent = Literal["line", "statement", "block"]
 
@@ -56,7 +56,7 @@ def opens_block(line: str) -> bool:
 
 def goes_on(statement: str) -> bool:
     """Whether a statement is not complete at the end of its text so far."""
-    if balance(statement).opens or waits(statement):
+    if balance(statement).opens or in_heredoc(statement) or waits(statement):
         return True
     last = statement.rpartition("\n")[2].rstrip()
     if _COMPLETE.search(last):

@@ -17,6 +17,21 @@ CASES = {
     "2 go": ("if Params(|)\n", "0) != 0 {\n", "if Params(0)\n"),
     "2 python": ("print(len(|))\n", "xs))\n", "print(len(xs))\n"),
     "2 rust": ("let a = [|];\n", "1, 2];\n", "let a = [1, 2];\n"),
+    "2 haskell": (
+        "main = print (|)\n",
+        "foldr' f (g x') y')\n",
+        "main = print (foldr' f (g x') y')\n",
+    ),
+    "2 rust lifetimes": ("fn f<'a>(|)\n", "x: &'a str) -> &'a str {\n", "fn f<'a>(x: &'a str)\n"),
+    "2 sql": ("SELECT f(|);\n", "N')', E'(', g);\n", "SELECT f(N')', E'(', g);\n"),
+    "2 cpp": ("f(|);\n", "g(1'000), h);", "f(g(1'000), h);\n"),
+    "2 perl": ("if (|) {\n}\n", "$x =~ /\\)$/) {\n", "if ($x =~ /\\)$/) {\n}\n"),
+    "2 javascript": (
+        "if (x) {\n  |\n}\n",
+        "y = s.replace(/\\)/g, '');\n}\n",
+        "if (x) {\n  y = s.replace(/\\)/g, '');\n}\n",
+    ),
+    "2 haskell lambda": ("m = map (|) xs\n", "\\(a, b) -> a) ys\n", "m = map (\\(a, b) -> a) xs\n"),
     "2 ruby": ('puts "|"\n', 'a"\nputs "b"', 'puts "a"\n'),
     "3 javascript": (
         "if (a) {\n\t|\n} else {\n\tb();\n}",
@@ -32,6 +47,22 @@ CASES = {
         "do {\n    |\n} while (a);\n",
         "x();\n} while (a);\n",
         "do {\n    x();\n} while (a);\n",
+    ),
+    "3 lua": (
+        "if a then\n  |\nelse\n  b()\nend\n",
+        "x()\nend\n",
+        "if a then\n  x()\nelse\n  b()\nend\n",
+    ),
+    "3 shellscript": ("if a; then\n  |\nelif b\nfi\n", "x\nfi\n", "if a; then\n  x\nelif b\nfi\n"),
+    "3 verilog": (
+        "if (a) |\nelse begin\nend\n",
+        "begin\n  b;\nend\n",
+        "if (a) begin\n  b;\nend\nelse begin\nend\n",
+    ),
+    "3 ruby": (
+        "  def f\n    |\n  rescue A\n  end\n",
+        "if a\n      b\n    end\n  end\n",
+        "  def f\n    if a\n      b\n    end\n  rescue A\n  end\n",
     ),
     "5 python": ("f(|) + 1\nmore\n", "a) + 1", "f(a) + 1\nmore\n"),
     "5 typescript": ("a = [|, y];\n\nb();\n", "x, y];", "a = [x, y];\n\nb();\n"),
@@ -59,6 +90,9 @@ CASES = {
     "12 python": ("x = |\n", " 1\n", "x = 1\n"),
     "12 rust": ("let x = |;\n", " 1;\n", "let x = 1;\n"),
     "12 odd": ("call(a,\n       |\n", "b,\n       c)\n", "call(a,\n       b,\n       c)\n"),
+    "12 vue": ("<p>{{ | }}</p>\n", "name }}</p>\n", "<p>{{ name }}</p>\n"),
+    "12 zig": ("const a = .{ | };\n", ".x = 1 };\n", "const a = .{ .x = 1 };\n"),
+    "13 makefile": ("all:\n\t|\n", "    cc a.c\n", "all:\n\tcc a.c\n"),
     "13 go": (
         "\tfor {\n\t\ta()\n\t\t|\n\t}\n",
         "if b {\n            c()\n        }\n",
@@ -84,7 +118,7 @@ CASES = {
 def test_a_reported_case_comes_out_right(case: str) -> None:
     text, written, expected = CASES[case]
     before, _, after = text.partition("|")
-    language = case.partition(" ")[2]
+    language = case.split(" ")[1]
     lf = Cursor(before.replace("\r\n", "\n"), after.replace("\r\n", "\n"), language)
     shown = trim(written, rule(lf, healed="", stop_ids=[]), "eos")
     found, _ = clean(shown, Snapshot("d", 1, language, "a", before, after))

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from completiond.protocol.messages import Chunk
 from completiond_lsp.retrieval.ask import TOKENS, chunks_of
-from completiond_lsp.retrieval.imports import Import, imports, resolve
+from completiond_lsp.retrieval.imports import Import, resolve
 from completiond_lsp.retrieval.languages import family
 from completiond_lsp.retrieval.names import Around, Imported, Names
 from completiond_lsp.retrieval.recent import Past, around
@@ -72,7 +72,7 @@ class Material:
 
     @cached_property
     def _by_path(self) -> dict[str, Source]:
-        return {source.path: source for source in self.open}
+        return {source.path: source for source in reversed(self.open)}  # the latest used one
 
     @cached_property
     def _by_stem(self) -> dict[str, list[str]]:
@@ -86,7 +86,8 @@ class Material:
         return self._by_path.get(path) or self.files.source(path)
 
     def named(self, stem: str) -> Sequence[str]:
-        return list(dict.fromkeys([*self._by_stem.get(stem, ()), *self.files.named(stem)]))
+        opened, others = self._by_stem.get(stem, ()), self.files.named(stem)
+        return list(dict.fromkeys([*opened, *others])) if opened else others
 
 
 class Gatherer:
@@ -118,23 +119,28 @@ class Gatherer:
     def _found(
         self, question: Question, material: Material, chosen: "Chosen", end: float
     ) -> Iterator[Piece]:
-        kin = family(question.language, question.path)
-        imported = _imported(question, material, kin)
+        own = Source(question.path, question.language, question.text)
+        kin = family(own.language, own.path)
+        imported = self._imported(own, material)
         known = {source.path for source, _ in imported} | {question.path}
         others = (source for source in material.open if source.path not in known)
         kindred = (source for source in others if family(source.language, source.path) == kin)
         near = list(islice(kindred, FILES))
 
         def further(names: frozenset[str]) -> Iterator[Source]:
-            return _further(names, [source for source, _ in imported], material, known)
+            return self._further(names, [source for source, _ in imported], material, known)
 
         around_it = Around(imported, near, further)
         for piece in self._names.wanted(question, around_it, end):
             yield piece
             if not chosen.has_room("definition"):
                 break
+
+        def text_of(path: str) -> Source | None:
+            return own if path == own.path else material.source(path)
+
         for place in material.past.changed:
-            if changed := around(place, material.source, "changed"):
+            if changed := around(place, text_of, "changed"):
                 yield changed
         for yank in material.past.yanked:
             yield Piece("yanked", yank.path, yank.language, -1, -1, yank.text)
@@ -142,31 +148,33 @@ class Gatherer:
         for found in self._similar.find(question, looked_at, SIMILAR):
             yield found.piece
         for place in material.past.visited:
-            if visited := around(place, material.source, "visited"):
+            if visited := around(place, text_of, "visited"):
                 yield visited
 
+    def _imported(self, own: Source, material: Material) -> list[Imported]:
+        found = resolve(self._names.imports.of(own), own.path, material.named)[:FILES]
+        sources = ((material.source(path), one) for path, one in found)
+        return [(source, one) for source, one in sources if source is not None]
 
-def _imported(question: Question, material: Material, kin: str) -> list[Imported]:
-    found = resolve(imports(question.text, kin), question.path, material.named)[:FILES]
-    sources = ((material.source(path), one) for path, one in found)
-    return [(source, one) for source, one in sources if source is not None]
-
-
-def _further(
-    names: frozenset[str], imported: Iterable[Source], material: Material, known: Iterable[str]
-) -> Iterator[Source]:
-    """What the imported texts import, where the import or the file's name may mean one of these."""
-    seen = set(known)
-    for source in imported:
-        kin = family(source.language, source.path)
-        found = [one for one in imports(source.text, kin) if _may_mean(one, names)]
-        for path, _ in resolve(found, source.path, material.named):
-            text = material.source(path) if path not in seen else None
-            seen.add(path)
-            if text is not None and any(name in text.text for name in names):
-                yield text
-            if len(seen) > 2 * FILES:
-                return
+    def _further(
+        self,
+        names: frozenset[str],
+        imported: Iterable[Source],
+        material: Material,
+        known: Iterable[str],
+    ) -> Iterator[Source]:
+        """What the imported texts import, where the import or the file's name may mean one of
+        these."""
+        seen = set(known)
+        for source in imported:
+            found = [one for one in self._names.imports.of(source) if _may_mean(one, names)]
+            for path, _ in resolve(found, source.path, material.named):
+                text = material.source(path) if path not in seen else None
+                seen.add(path)
+                if text is not None and any(name in text.text for name in names):
+                    yield text
+                if len(seen) > 2 * FILES:
+                    return
 
 
 def _may_mean(one: Import, names: frozenset[str]) -> bool:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ MAX_IMPORTS = 64
 """Of one text, the first ones."""
 MAX_SCANNED = 65_536
 """Characters from the beginning: imports stand there."""
-KEPT = 1_024
-"""Texts whose imports are kept: a question asks several times for those of the texts around."""
 
 PACKAGE_FILES = ("__init__", "index", "mod", "lib")
 """Files that stand for their folder."""
@@ -47,7 +44,8 @@ _PYTHON = re.compile(
     re.MULTILINE,
 )
 _SCRIPT = re.compile(  # each step takes what it can and never less: such files may be anything
-    r"(?:import|export)\s++(?:type\s++)?+(?P<names>[\w*{}\s,$]{1,4000}+)"
+    r"\b(?:import|export)\s++(?:type\s++)?+"
+    r"(?P<names>(?:[*{}\s,]++|(?!(?:import|export)\b)[\w$]++){1,2000}+)"
     r"['\"](?P<module>[^'\"\n]+)['\"]"
     r"|(?:import|require)\s*+\(?+\s*+['\"](?P<alone>[^'\"\n]+)['\"]"
 )
@@ -74,13 +72,8 @@ _QUOTED = re.compile(
 
 def imports(text: str, family: str) -> list[Import]:
     """What `text` imports, in its order; nothing for a language that is not known."""
-    return list(_imports(text[:MAX_SCANNED], family))
-
-
-@lru_cache(maxsize=KEPT)
-def _imports(text: str, family: str) -> tuple[Import, ...]:
-    found = _READERS.get(family, _quoted)(text)
-    return tuple(islice((one for one in found if one.parts or one.up >= 0), MAX_IMPORTS))
+    found = _READERS.get(family, _quoted)(text[:MAX_SCANNED])
+    return list(islice((one for one in found if one.parts or one.up >= 0), MAX_IMPORTS))
 
 
 def _python(text: str) -> Iterator[Import]:
@@ -186,7 +179,9 @@ def _files(one: Import, asking: str, named: Named) -> Iterator[str]:
     base = here[: len(here) - one.up] if one.up > 0 else here
     for parts in _spellings(one):
         stem = parts[-1].split(".")[0]
-        hits = [path for path in named(stem) if _fits(path, parts, base if one.up >= 0 else None)]
+        end = "/".join((*parts[:-1], stem))
+        near = (path for path in named(stem) if end in path)  # few of a name that many files have
+        hits = [path for path in near if _fits(path, parts, base if one.up >= 0 else None)]
         if hits:
             yield max(hits, key=lambda path: _shared(path, asking))
 

@@ -41,7 +41,7 @@ class Library:
         roots = [uri_path(uri) for uri in folders if urlsplit(uri).scheme == "file"]
         self.workspace = Workspace([root for root in roots if root], warn)
         self._gatherer = Gatherer(shares)
-        self._texts: dict[str, tuple[int, Source | None]] = {}
+        self._texts: dict[str, tuple[int, Source | None]] = {}  # with a hash of what was cleaned
         self._allowed: dict[str, bool] = {}
 
     def refresh(self) -> None:
@@ -94,10 +94,12 @@ class Library:
 
     def _cleaned(self, buffer: Open) -> Source | None:
         kept = self._texts.get(buffer.uri)
-        if kept is None or kept[0] != buffer.version:
+        # Not its version: a buffer that is closed and opened again counts from the beginning.
+        stamp = hash((buffer.language, buffer.text))
+        if kept is None or kept[0] != stamp:
             path = relative_path(buffer.uri, self._folders)
-            text = code_of(buffer.text) if path.endswith(".ipynb") and _is_json(buffer) else None
-            kept = buffer.version, source(path, buffer.language, text or buffer.text)
+            text = code_of(buffer.text) if _is_notebook(buffer, path) else buffer.text
+            kept = stamp, source(path, buffer.language, text or "")
             if len(self._texts) >= TEXTS:
                 self._texts.clear()  # `forget` was not told of some
             self._texts[buffer.uri] = kept
@@ -119,7 +121,8 @@ class Library:
             return False
         if scheme == "untitled" or not self.workspace.roots:
             return True
-        return self.workspace.inside(path) is not None and not self.workspace.ignores(path)
+        real = self.workspace.inside(path)
+        return real is not None and not is_secret_file(real) and not self.workspace.ignores(path)
 
     def forget(self, uris: Iterable[str]) -> None:
         """These buffers are closed."""
@@ -128,8 +131,10 @@ class Library:
             self._allowed.pop(uri, None)
 
 
-def _is_json(buffer: Open) -> bool:
-    return buffer.text.lstrip()[:1] == "{"
+def _is_notebook(buffer: Open, path: str) -> bool:
+    """Whether this is the JSON of a notebook, broken or not, and no cell and no code made of it."""
+    is_file = path.endswith(".ipynb") and not buffer.uri.startswith("vscode-notebook-cell:")
+    return is_file and buffer.text.lstrip()[:1] == "{"
 
 
 def _notebook(cells: Sequence[Source]) -> Source:

@@ -7,6 +7,7 @@ text defines is read once and kept while the text stays as it is.
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 from completiond_lsp.retrieval.definitions import (
@@ -72,8 +73,8 @@ class Weighed(NamedTuple):
 
 
 class Kept(Generic[T]):
-    """What was read in each text, while the text (its hash) stays as it is; of the latest used
-    ones. Holds no text."""
+    """What was read in each text, while the text and its language (their hash) stay as they are;
+    of the latest used ones. Holds no text."""
 
     def __init__(self, read: Callable[[Source], T]) -> None:
         self._read = read
@@ -81,11 +82,12 @@ class Kept(Generic[T]):
 
     def of(self, source: Source) -> T:
         kept = self._kept.get(source.path)
-        if kept is not None and kept[0] == hash(source.text):
+        stamp = hash((source.language, source.text))
+        if kept is not None and kept[0] == stamp:
             self._kept.move_to_end(source.path)
             return kept[1]
         found = self._read(source)
-        self._kept[source.path] = hash(source.text), found
+        self._kept[source.path] = stamp, found
         self._kept.move_to_end(source.path)
         if len(self._kept) > TEXTS:
             self._kept.popitem(last=False)
@@ -118,6 +120,7 @@ class Known:
 
 class Names:
     def __init__(self) -> None:
+        self.imports = Kept(_imports)
         self._definitions = Kept(_defined)
         self._by_name = Kept(lambda source: _by_name(self._definitions.of(source)))
         self._quotes = Kept[dict[tuple[Definition | None, bool], str]](lambda source: {})
@@ -128,8 +131,9 @@ class Names:
         before = receivers(question)
         sources = [*(source for source, _ in around.imported), *around.near]
         known = self._read(own, sources, end)
-        found = [*_modules(before, around.imported), *_named(question, own, known, around)]
-        types = _types_of(before, question, around.imported)
+        weights = _weights(question, self.imports.of(own))
+        found = [*_modules(before, around.imported), *_named(weights, own, known, around)]
+        types = _types_of(before, question, around.imported, end)
         found += self._of_types(types, known, around, end)
         yield from filter(None, map(self._piece, _ranked(found)))
 
@@ -190,14 +194,15 @@ class Names:
 
 
 def _types_of(
-    before: Mapping[str, Receiver], question: Question, imported: Sequence[Imported]
+    before: Mapping[str, Receiver], question: Question, imported: Sequence[Imported], end: float
 ) -> dict[str, float]:
     """How much each type counts of which a name in front of a dot may be."""
     others = {name: one for name, one in before.items() if name not in OURSELVES}
     own = typed(question.text, others)
     named = {name for _, one in imported for name in one.names}
     unknown = [n for n, one in others.items() if n not in own and (one.attribute or n in named)]
-    theirs = [typed(source.text, unknown) for source, _ in imported] if unknown else []
+    in_time = takewhile(lambda _: time.monotonic() <= end, imported if unknown else ())
+    theirs = [typed(source.text, unknown) for source, _ in in_time]
     types: dict[str, float] = {}
     for name, (weight, _) in before.items():
         if name in OURSELVES:
@@ -216,6 +221,10 @@ def _defined(source: Source) -> list[Definition]:
     return _by_lines(source) if found is None else found
 
 
+def _imports(source: Source) -> list[Import]:
+    return imports(source.text, family(source.language, source.path))
+
+
 def _by_name(definitions: Iterable[Definition]) -> ByName:
     found: dict[str, list[Definition]] = defaultdict(list)
     for one in definitions:
@@ -227,9 +236,10 @@ def _by_lines(source: Source) -> list[Definition]:
     return by_lines(source.text, family(source.language, source.path))
 
 
-def _named(question: Question, own: Source, known: Known, around: Around) -> Iterator[Weighed]:
+def _named(
+    weights: Mapping[str, float], own: Source, known: Known, around: Around
+) -> Iterator[Weighed]:
     """The definitions of the names that stand near the cursor."""
-    weights = _weights(question)
     for name, found in known.of_any(weights.keys()).items():
         weight = weights[name]
         ours = any(source is own and not one.owner for source, one in found)
@@ -249,11 +259,11 @@ def _modules(before: Mapping[str, Receiver], imported: Iterable[Imported]) -> It
             yield Weighed(OF_RECEIVER * receiver.weight, source, None, members=True)
 
 
-def _weights(question: Question) -> dict[str, float]:
+def _weights(question: Question, imported: Iterable[Import]) -> dict[str, float]:
     """How much each name near the cursor matters: the nearer the more."""
     lines = question.text.split("\n")
     weights: dict[str, float] = defaultdict(float)
-    for one in imports(question.text, family(question.language, question.path)):
+    for one in imported:
         for name in one.names:
             weights[name] = ONLY_IMPORTED
     first = max(0, question.line - NEAR[0])

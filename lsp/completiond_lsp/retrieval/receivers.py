@@ -6,6 +6,7 @@ and names, reads no files. What a name is of is a guess: a wrong one costs a pla
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from completiond_lsp.retrieval.sources import Question
@@ -14,10 +15,14 @@ NEAR = (30, 4)
 """Lines before and after the cursor in which receivers are looked for."""
 FADES = 8.0
 """Lines after which one counts half."""
+MOST = 64
+"""Receivers that are looked for, the weightiest: in a text of dots alone there are thousands."""
+PLACES = 512
+"""Of one name in a text, at which it may get a type."""
 OURSELVES = ("self", "this", "super", "cls", "Self")
 
 _RECEIVER = re.compile(
-    r"(?P<name>[^\W\d]\w*)(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,80}\))?!?\s{0,8}(?:\?\.|\.|->|::)"
+    r"(?P<name>[^\W\d]\w*+)(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,80}\))?!?\s{0,8}(?:\?\.|\.|->|::)"
 )
 _MADE = re.compile(  # x = Thing(…), x := pkg.NewThing(…), let x: T = Thing::new(…)
     r"[ \t]*(?::[^=\n(){}]{1,60})?:?=[ \t]*(?:await[ \t]+|new[ \t]+|[&*])*"
@@ -59,7 +64,11 @@ def receivers(question: Question) -> dict[str, Receiver]:
             known = found.get(match["name"], Receiver(0.0, False))
             attribute = known.attribute or line[match.start() - 1 : match.start()] in (".", ">")
             found[match["name"]] = Receiver(max(known.weight, weight), attribute)
-    return found
+    return dict(sorted(found.items(), key=_by_weight)[:MOST])
+
+
+def _by_weight(found: tuple[str, Receiver]) -> float:
+    return -found[1].weight
 
 
 def bases(lines: Sequence[str], name: str = "") -> set[str]:
@@ -81,7 +90,8 @@ def typed(text: str, names: Iterable[str]) -> dict[str, set[str]]:
     """Of which types these names may be, by what they are made of and declared as in `text`."""
     found: dict[str, set[str]] = {}
     for name in names:
-        types = {one for start, end in _places(text, name) for one in _types_at(text, start, end)}
+        places = islice(_places(text, name), PLACES)
+        types = {one for start, end in places for one in _types_at(text, start, end)}
         if types:
             found[name] = types
     return found

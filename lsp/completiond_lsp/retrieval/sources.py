@@ -37,7 +37,7 @@ class Source:
         return _lines(self.text)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _lines(text: str) -> list[str]:
     """Kept for the latest texts only: a list of lines is larger than its text."""
     return text.split("\n")

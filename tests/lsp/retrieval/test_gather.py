@@ -235,3 +235,19 @@ def test_a_yank_is_clean_short_and_kept_once() -> None:
     texts = [yank.text for yank in recent.past.yanked]
     assert len(texts) == 3 and "a1B2" not in "".join(texts) and "\r" not in "".join(texts)
     assert max(map(len, texts)) == 2_000
+
+
+def test_a_text_that_gets_another_language_is_read_anew() -> None:
+    text = "  start(fuel) {\n    return fuel;\n  }\n"
+    gatherer = Gatherer({"definition": 1.0})
+    for language, pieces in (("vue", 1), ("php", 0), ("vue", 1)):
+        material = Material([Source("b", language, text)])
+        question = asked("start(|\n", "app/main", language)
+        assert len(gatherer.pieces(question, material)) == pieces
+
+
+def test_of_two_open_texts_with_one_path_the_latest_used_one_is_meant() -> None:
+    question = asked("from b import frob\n\nfrob(|\n", "a.py")
+    open_ = [Source("b.py", "python", f"def frob({one}):\n    pass\n") for one in ("new", "old")]
+    pieces = Gatherer({"definition": 1.0}).pieces(question, Material(open_))
+    assert [piece.text for piece in pieces] == ["def frob(new):\n    pass"]

@@ -1,12 +1,13 @@
 """Which open buffers may be quoted, and what is held: over real folders, as the thread does it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from completiond_lsp.retrieval.ask import Ask, Open
 from completiond_lsp.retrieval.library import Library
-from completiond_lsp.retrieval.recent import Past
+from completiond_lsp.retrieval.recent import Past, Place
 
 AWKWARD = Path(__file__).parents[4] / "shared/data/awkward"
 HELPER = "def helper(value):\n    return value + 1\n"
@@ -121,6 +122,46 @@ def test_what_is_held_stays_until_its_text_says_something_else(tmp_path: Path) -
     assert "+ 2" in now.text
     library.forget([uri])
     assert library.answer(Ask(elsewhere, 0, [], Past(), held)) == []
+
+
+def test_a_link_to_a_file_of_secrets_is_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(HELPER)
+    (tmp_path / "settings.py").symlink_to(".env")
+    library = Library([tmp_path.as_uri()], pytest.fail)
+    here = buffer((tmp_path / "a.py").as_uri(), HERE)
+    assert quoted(library, here, buffer((tmp_path / "settings.py").as_uri())) == set()
+
+
+@pytest.mark.parametrize("scheme", ["file", "vscode-notebook-cell"])
+def test_of_a_notebook_that_is_open_as_a_text_only_its_code_is_quoted(
+    tmp_path: Path, scheme: str
+) -> None:
+    library = Library([tmp_path.as_uri()], pytest.fail)
+    here = buffer((tmp_path / "a.py").as_uri(), HERE)
+    prose = json.dumps({"cells": [{"cell_type": "markdown", "source": ["helper(value)"]}]})
+    for version, text in enumerate((prose, prose[:-3])):
+        other = buffer(f"{scheme}://{tmp_path}/n.ipynb", text, version)
+        is_cell = scheme == "vscode-notebook-cell"  # a dictionary, which is code like any other
+        assert quoted(library, here, other) == ({"n.ipynb#cells"} if is_cell else set())
+
+
+def test_an_edited_place_of_the_buffer_itself_is_quoted_as_it_is_now(tmp_path: Path) -> None:
+    saved = "".join(f"line_{n} = {n}\n" for n in range(2_000))
+    (tmp_path / "a.py").write_text(saved)
+    library = Library([tmp_path.as_uri()], pytest.fail)
+    library.refresh()
+    here = buffer((tmp_path / "a.py").as_uri(), saved.replace("line_1000 =", "renamed ="))
+    past = Past(changed=(Place("a.py", 1_000),))
+    (piece,) = library.answer(Ask(here, 1_990, [], past))
+    assert "renamed = 1000" in piece.text and "line_1000" not in piece.text
+
+
+def test_a_buffer_that_is_opened_anew_at_its_old_version_is_read_anew(tmp_path: Path) -> None:
+    library = Library([tmp_path.as_uri()], pytest.fail)
+    here = buffer((tmp_path / "a.py").as_uri(), HERE)
+    uri = (tmp_path / "b.py").as_uri()
+    assert quoted(library, here, buffer(uri)) == {"b.py"}
+    assert quoted(library, here, buffer(uri, "def other():\n    pass\n")) == set()
 
 
 @pytest.mark.skipif(not AWKWARD.is_dir(), reason="the awkward files are not here")

@@ -1,5 +1,7 @@
 """What stands before a dot: of which type it is, and that all that can follow the dot is quoted."""
 
+import time
+
 import pytest
 
 from completiond_lsp.retrieval.definitions import by_lines, heads, members
@@ -222,3 +224,18 @@ def test_a_kind_without_a_share_is_not_quoted() -> None:
 def test_a_strange_line_is_no_error_and_costs_little(bad: str) -> None:
     question = asked(f"import os\n{bad}\nx.|\n")
     assert isinstance(gather(question, Material(files=Disk(lib__engine=ENGINE))), list)
+
+
+@pytest.mark.parametrize("line", ["x: A, " * 40_000, "x_t x " * 40_000, "a" * 200_000])
+def test_a_text_of_one_name_is_read_at_once(line: str) -> None:
+    began = time.process_time()
+    typed("\n".join([line] * 2), ["x", "a"])
+    receivers(Question("a.py", "python", "\n".join([line] * 40), 30))
+    assert time.process_time() - began < 1.0
+
+
+def test_of_a_text_of_dots_some_names_are_looked_for_and_the_nearest_ones() -> None:
+    names = [f"{letter}{number}" for number in range(100) for letter in "abcdefgh"]
+    text = "\n".join(".".join(names[n : n + 80]) + "." for n in range(0, 800, 80))
+    found = receivers(Question("a.py", "python", text, 9))
+    assert set(found) == set(names[720:784])

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,37 @@ def test_a_gitignore_with_errors_is_said_once_and_the_rest_of_it_holds(tmp_path:
     assert names(workspace) == {"c.py"} and workspace.ignores(str(tmp_path / "sub/a.py"))
     (sentence,) = said
     assert ".gitignore" in sentence and "line 2, 3, 4, 5" in sentence
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (b"\xef\xbb\xbfa.py\r\nb.py\r\n", {"sub/c.py"}),
+        (b"***/a.py\n" + b"**" * 99 + b".py\n!sub/*.py\n", {"sub/c.py"}),
+        (b"*a" * 99 + b"\n" + b"**/a/" * 99 + b"\na.py\n", {"b.py", "sub/c.py"}),
+        (b"# * * * * *\n\\**.py", {"a.py", "b.py", "sub/c.py"}),
+    ],
+)
+def test_a_gitignore_of_any_editor_and_of_many_stars_holds_and_is_read_at_once(
+    tmp_path: Path, rules: bytes, left: set[str]
+) -> None:
+    write(tmp_path, {"a.py": "a", "b.py": "b", "sub/c.py": "c", "c" * 200 + "/" + "a" * 200: ""})
+    (tmp_path / ".gitignore").write_bytes(rules)
+    began = time.process_time()
+    said: list[str] = []
+    assert names(Workspace([str(tmp_path)], said.append)) == left
+    assert bool(said) == (b"*a*a" in rules)
+    assert time.process_time() - began < 1.0
+
+
+def test_the_rules_of_a_workspace_are_understood_once_for_all_its_buffers(tmp_path: Path) -> None:
+    rules = "".join(f"/build/{n}/*.o\n" for n in range(2_000))
+    write(tmp_path, {".gitignore": rules + "a.py\n", "b.py": "b"})
+    workspace = Workspace([str(tmp_path)])
+    assert workspace.ignores(str(tmp_path / "a.py"))
+    began = time.process_time()
+    assert not any(workspace.ignores(str(tmp_path / "b.py")) for _ in range(20))
+    assert time.process_time() - began < 1.0
 
 
 def test_a_folder_that_no_file_can_be_named_as_is_left_out_and_said_once(tmp_path: Path) -> None:
