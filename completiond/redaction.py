@@ -4,6 +4,7 @@ A secret is masked by as many asterisks as it has characters, so that every posi
 stays. What is masked here never reaches a message, so no prompt, cache, log or page can show it.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -82,6 +83,16 @@ def is_secret_file(path: str) -> bool:
     return parts[-2:-1] in ([".ssh"], [".aws"], [".gnupg"]) or any(
         fnmatchcase(name, secret) for secret in _NAMES
     )
+
+
+def keeps_secrets(path: str) -> bool:
+    """The same for a file on disk, which may be a link to one of such a name."""
+    if is_secret_file(path):
+        return True
+    try:
+        return is_secret_file(os.path.realpath(path))
+    except (OSError, ValueError):  # no file can have this name
+        return False
 
 
 def redact(text: str) -> str:

@@ -3,12 +3,13 @@
 import base64
 import random
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completiond.redaction import is_secret_file, redact, redacted_snapshot
+from completiond.redaction import is_secret_file, keeps_secrets, redact, redacted_snapshot
 
 BODY = "\n".join(base64.b64encode(random.Random(i).randbytes(48)).decode() for i in range(25))
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n-----END RSA PRIVATE KEY-----\n"
@@ -132,6 +133,16 @@ def test_files_of_secrets_are_known_by_name(name: str) -> None:
 )
 def test_other_files_are_not(name: str) -> None:
     assert not is_secret_file(name)
+
+
+def test_a_link_keeps_what_its_file_keeps(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=1\n")
+    (tmp_path / "settings").symlink_to(".env")
+    (tmp_path / "again").symlink_to("settings")
+    (tmp_path / "round").symlink_to("round")
+    assert keeps_secrets(str(tmp_path / "again")) and keeps_secrets(str(tmp_path / ".env"))
+    for other in ("round", "gone.py", "a\0b", ""):
+        assert not keeps_secrets(str(tmp_path / other) if other else other)
 
 
 def test_a_snapshot_is_masked_across_its_cursor_and_its_edges() -> None:

@@ -16,7 +16,7 @@ import typer
 from completiond.core import Snapshot
 from completiond.errors import RequestError
 from completiond.files import language_of, text_of
-from completiond.redaction import is_secret_file, redacted_snapshot
+from completiond.redaction import keeps_secrets, redacted_snapshot
 
 _END = re.compile(r"\r\n|\n|\r")
 
@@ -63,7 +63,7 @@ def _is_count(text: str) -> bool:
 def read(file: Path, line: int, column: int, encoding: str = "utf-8") -> Place:
     """Raises RequestError if the file cannot be read as text or the cursor is outside it."""
     text = text_of(file, _known(encoding), may_name=True)
-    if is_secret_file(str(file.absolute())):
+    if keeps_secrets(str(file.absolute())):
         raise RequestError(f"{file} keeps secrets, by its name; nothing of it is sent on.")
     starts = [0, *(match.end() for match in _END.finditer(text))]
     if line > len(starts):

@@ -16,7 +16,7 @@ from completiond.core import CancelReason, Snapshot
 from completiond.errors import CompletiondError, EngineError, NoDaemon, Overloaded
 from completiond.protocol.messages import Chunk, Complete, Completion, Feedback, Spans, Why
 from completiond.reasons import plainly
-from completiond.redaction import is_secret_file, redacted_snapshot
+from completiond.redaction import keeps_secrets, redacted_snapshot
 from completiond_lsp.buffers import Ask, Buffer, Item, edit_of, follow, items_left
 from completiond_lsp.context import Context
 from completiond_lsp.daemon_link import DaemonLink
@@ -144,7 +144,7 @@ class Bridge:
     def yanked(self, uri: str, text: str) -> None:
         """The person has copied this text, out of that buffer if the editor knows."""
         buffer = self._buffers.get(uri)
-        if uri and (buffer is None or is_secret_file(uri_path(uri))):
+        if uri and (buffer is None or keeps_secrets(uri_path(uri))):
             return
         language = buffer.document.language if buffer is not None else ""
         self.context.yanked(relative_path(uri, self.folders) or "clipboard", language, text)

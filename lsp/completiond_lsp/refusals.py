@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from completiond.reasons import plainly
-from completiond.redaction import is_secret_file
+from completiond.redaction import keeps_secrets
 from completiond_lsp.documents import Document
 from completiond_lsp.options import Options
 from completiond_lsp.params import InlineRequest
@@ -22,7 +22,7 @@ def refusal(request: InlineRequest, document: Document | None, options: Options)
         return "not_open"
     if not options.wants(document.language):
         return "language_off"
-    if is_secret_file(uri_path(request.uri)):
+    if keeps_secrets(uri_path(request.uri)):
         return "secret_file"
     if request.cursors > 1:
         return "several_cursors"

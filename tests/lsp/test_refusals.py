@@ -48,6 +48,17 @@ async def test_nobody_is_asked_and_record_status_and_why_say_the_reason(
         await asks_again(bridge)
 
 
+async def test_a_link_to_a_file_of_secrets_is_one(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("A=1\n")
+    (tmp_path / "settings").symlink_to(".env")
+    uri = (tmp_path / "settings").as_uri()
+    async with bridging(tmp_path, lambda _: ["1"]) as (bridge, daemon):
+        bridge.open(Opened(uri, "ini", 1, "A=1\nB="))
+        assert await bridge.complete(at(1, 2)._replace(uri=uri)) == []
+        assert daemon.completes == []
+        assert (await told(daemon)).reason == "secret_file"
+
+
 async def told(daemon: FakeDaemon) -> m.Span:
     await until(lambda: bool(daemon.of(m.Spans)))
     (told,) = daemon.of(m.Spans)

@@ -20,8 +20,10 @@ LEAST = 0.04
 """Likeness of a window that is worth its place."""
 NONE: Words = frozenset()
 PER_TEXT = 3
-MAX_BLOCKS = 65_536
-"""Blocks that are kept cut, of all texts together: some 30 MiB."""
+MAX_BYTES = 48 << 20
+"""Of all texts that are kept cut, about."""
+WORD_BYTES = 120
+"""Of a word and its place in a dictionary; its bits come on top."""
 
 
 class Cut(NamedTuple):
@@ -30,6 +32,11 @@ class Cut(NamedTuple):
 
     having: Mapping[str, int]
     sizes: Sequence[int]
+
+    @property
+    def bytes(self) -> int:
+        """About how much it holds."""
+        return len(self.having) * (WORD_BYTES + len(self.sizes) // 8) + 8 * len(self.sizes)
 
 
 class Found(NamedTuple):
@@ -50,9 +57,10 @@ class Found(NamedTuple):
 class Similar:
     """Texts cut into blocks, the latest used last, under a bound."""
 
-    def __init__(self, limit: int = MAX_BLOCKS) -> None:
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        """`limit`: bytes."""
         self._limit = limit
-        self._count = 0
+        self._held = 0
         self._cut: OrderedDict[str, tuple[int, Cut]] = OrderedDict()
 
     def find(self, question: Question, sources: Iterable[Source], most: int) -> list[Found]:
@@ -91,12 +99,12 @@ class Similar:
             self._cut.move_to_end(source.path)
             return kept[1]
         if kept is not None:
-            self._count -= len(self._cut.pop(source.path)[1].sizes)
+            self._held -= self._cut.pop(source.path)[1].bytes
         cut = _cut(source.lines)
         self._cut[source.path] = hash(source.text), cut
-        self._count += len(cut.sizes)
-        while self._count > self._limit and len(self._cut) > 1:
-            self._count -= len(self._cut.popitem(last=False)[1][1].sizes)
+        self._held += cut.bytes
+        while self._held > self._limit and len(self._cut) > 1:
+            self._held -= self._cut.popitem(last=False)[1][1].bytes
         return cut
 
 
