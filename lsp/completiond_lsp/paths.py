@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
 _DRIVE = re.compile(r"/[A-Za-z]:(/|$)")
@@ -30,4 +31,5 @@ def uri_path(uri: str) -> str:
     except ValueError:
         return ""
     path = path.replace("\\", "/")
+    path = normpath(path) if path else ""  # `%2e%2e` leads out of a folder too
     return path[1].lower() + path[2:] if _DRIVE.match(path) else path

@@ -16,6 +16,8 @@ from completiond_lsp.paths import relative_path
         ("file:///C:/code/src/a.ts", "src/a.ts"),
         ("file:///c:/code/src%5Cdeep%5Ca.ts", "src/deep/a.ts"),
         ("file:///d%3A/code/src/a.ts", "a.ts"),
+        ("file:///work/space/%2e%2e/x/m.py", "m.py"),
+        ("file:///work/space/src/../b.py", "b.py"),
         ("untitled:Untitled-1", "Untitled-1"),
         ("vscode-notebook-cell:/work/space/n.ipynb#W0", "n.ipynb"),
         ("output:x", "x"),
