@@ -327,8 +327,8 @@ def _structure(tree: dict[str, dict[str, Any]], named: Mapping[str, str]) -> Con
         value = getattr(getattr(config, section), key)
         if value not in allowed:
             name = named[f"{section}.{key}"]
-            raise ConfigError(f"{name} must be one of {sorted(allowed)}, not {value!r}.")
-    _check_speculation(config.engine.speculation, named)
+            raise ConfigError(f"{name} must be one of {', '.join(sorted(allowed))}, not {value!r}.")
+    _check_speculation(config.engine.speculation, config.model.draft, named)
     _check_tokens(config, named)
     if config.record.otlp and not config.record.otlp.startswith(("http://", "https://")):
         raise ConfigError(
@@ -343,12 +343,17 @@ def _structure(tree: dict[str, dict[str, Any]], named: Mapping[str, str]) -> Con
     return config
 
 
-def _check_speculation(value: str, named: Mapping[str, str]) -> None:
+def _check_speculation(value: str, draft: str, named: Mapping[str, str]) -> None:
     sources = {name.strip() for name in value.split(",")}
     if value not in ("auto", "off") and not sources <= _DRAFTERS:
         raise ConfigError(
             f"{named['engine.speculation']} must be one of auto and off, or a list of "
-            f"{sorted(_DRAFTERS)}, not {value!r}."
+            f"{', '.join(sorted(_DRAFTERS))}, not {value!r}."
+        )
+    if "small_model" in sources and not draft:
+        raise ConfigError(
+            f"{named['engine.speculation']} names small_model, which drafts with model.draft; name "
+            "a small model of the same vocabulary there."
         )
 
 

@@ -83,7 +83,8 @@ def _account(answers: Sequence[Answer], ticket: Ticket, least: int) -> tuple[str
         return "timeout", {}
     first = answers[0]
     found = cleaned(first.raw, ticket.snapshot, least=least)
-    if first.raw.strip() or not first.outcome.ids:
+    ended = first.outcome.ids or first.reason == "timeout"
+    if first.raw.strip() or not ended:
         return found.reason, found.removed
     return _ENDED.get(first.reason, found.reason), found.removed
 
@@ -96,7 +97,7 @@ _ENDED = {
     "length": "unfinished",
     "timeout": "timeout",
 }
-"""Why a run that wrote something has nothing to show, by why it ended."""
+"""Why a run has nothing to show that wrote only blanks, or had no time, by why it ended."""
 
 
 def _timings(work: Work, outcomes: list[Outcome]) -> dict[str, float]:

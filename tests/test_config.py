@@ -67,6 +67,7 @@ def test_flags_win_over_variables_and_variables_over_the_file(tmp_path):
     [
         ("engine.threads", -3, "must be between 0"),
         ("engine.kernel", "int4", "must be one of"),
+        ("engine.speculation", "suffix,small_model", "names small_model, which drafts with"),
         ("engine.speculation", "magic", "must be one of auto"),
         ("model.name", "", "is empty"),
         ("record.otlp", "nowhere", "must be the address"),

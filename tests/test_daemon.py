@@ -82,6 +82,12 @@ async def test_when_time_is_up_what_is_there_is_shown_and_the_run_stops(tmp_path
             await client.send(m.AskStatus(1))
 
 
+async def test_a_run_that_had_no_time_for_a_word_says_so(tmp_path):
+    async with world(tmp_path, answers=["x"], pass_ms=400.0) as w:
+        reply = await w.client().ask(ask(max_ms=60))
+        assert (reply.reason, reply.why, reply.candidates) == ("timeout", "timeout", [])
+
+
 async def test_another_model_is_refused_and_the_served_one_may_be_named(tmp_path):
     async with world(tmp_path, answers=["x"]) as w:
         client = w.client()

@@ -25,6 +25,8 @@ MAX_MS = 60_000
 LOADING_S = 120.0
 """How long to wait for a daemon that is loading its model."""
 POLL_S = 0.2
+STATUS_S = 10.0
+"""How long its answer to how far it is may take."""
 
 
 class Asked(Protocol):
@@ -104,7 +106,7 @@ async def _find(
     if not local:
         try:
             client = await stack.enter_async_context(connected(config))
-            return _Patient(client), f"from the daemon at {client.endpoint}"
+            return Patient(client), f"from the daemon at {client.endpoint}"
         except NoDaemon:
             say("No daemon runs here, so the model is loaded for this one answer.")
     options.need_extra("Completing without a daemon")
@@ -129,7 +131,7 @@ async def _own_engine(config: Config, scripted: str | None) -> AsyncIterator[Ask
         yield engine
 
 
-class _Patient:
+class Patient:
     """The daemon's client, which waits for a model that is being loaded."""
 
     def __init__(self, client: Client) -> None:
@@ -140,18 +142,26 @@ class _Patient:
         self, message: m.Complete, on_partial: Callable[[m.Partial], None] | None = None
     ) -> m.Completion:
         give_up = time.monotonic() + LOADING_S
-        told = False
         while True:
+            await self._loaded(give_up)
             try:
                 return await self._client.complete(message, on_partial, MAX_MS / 1e3 + 30)
-            except EngineLoading:
+            except EngineLoading:  # its engine has just been started again
                 if time.monotonic() >= give_up:
                     raise
+            message = replace(message, id=self.next_id())
+
+    async def _loaded(self, give_up: float) -> None:
+        """Asks how far it is and nothing else: a request would count as a key."""
+        told = False
+        while await self._waits() and time.monotonic() < give_up:
             if not told:
                 say("The daemon is loading its model; waiting for it.")
                 told = True
             await asyncio.sleep(POLL_S)
-            message = replace(message, id=self.next_id())
+
+    async def _waits(self) -> bool:
+        return (await self._client.status(STATUS_S)).state in ("loading", "restarting")
 
 
 async def _show(at: Place, wish: Wish, asked: Asked, source: str) -> None:

@@ -64,7 +64,7 @@ def account(answer: m.Completion, source: str) -> str:
             f"{tokens['generated']} tokens in {times['total']:.0f} ms: "
             f"prompt {times['prompt']:.0f} ms, prefill {times['prefill']:.0f} ms "
             f"({tokens['prefilled']} tokens, {tokens['reused']} reused), "
-            f"decode {times['decode']:.0f} ms in {tokens['passes']} passes"
+            f"decode {times['decode']:.0f} ms; {tokens['passes']} passes in all"
         )
         lines.append(_drafts(answer))
     return "\n".join([*lines, source])

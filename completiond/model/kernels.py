@@ -45,12 +45,16 @@ WAYS: dict[str, Packer] = {
 
 
 def choose(wanted: str, out: int, inputs: int) -> Kernel:
-    """The kernel that was asked for, or the one that is best for layers [out, inputs] here."""
+    """The kernel that was asked for, or the one that is best for layers [out, inputs] here.
+
+    What other programs disturbed is not believed: int8 then, which loses least anywhere.
+    """
     for kernel in KERNELS:
         if wanted == kernel:
             return kernel
-    times = _times("kernels", [(out, inputs)], {kernel: packer(kernel) for kernel in KERNELS})
-    return best(times, vnni=processor.detect().vnni)
+    ways: dict[str, Packer] = {kernel: packer(kernel) for kernel in KERNELS}
+    times, calm = _times("kernels", [(out, inputs)], ways)
+    return best(times, vnni=processor.detect().vnni) if calm else "int8"
 
 
 def best(times: dict[str, float], *, vnni: bool) -> Kernel:
@@ -63,20 +67,22 @@ def best(times: dict[str, float], *, vnni: bool) -> Kernel:
 
 def int8_packer(shapes: Sequence[Shape]) -> Packer:
     """Packs weights for the library that is faster here on layers of these shapes, one by one."""
-    times = _times("int8", shapes, WAYS)
+    times, _ = _times("int8", shapes, WAYS)
     return WAYS[min(times, key=lambda way: times[way])]
 
 
-def _times(what: str, shapes: Sequence[Shape], ways: Mapping[str, Packer]) -> dict[str, float]:
-    """Milliseconds of each way for these layers, known or measured now."""
+def _times(
+    what: str, shapes: Sequence[Shape], ways: Mapping[str, Packer]
+) -> tuple[dict[str, float], bool]:
+    """Milliseconds of each way for these layers, known or measured now, and whether in calm."""
     known, thing = Measured(what), ", ".join(f"{out} x {inputs}" for out, inputs in shapes)
-    times = known.get(thing)
+    times, calm = known.get(thing), True
     if set(times) != set(ways):
         rounds = _in_turns({way: _layers(make, shapes) for way, make in ways.items()})
         times = {way: round(sum(map(min, spent)), 3) for way, spent in rounds.items()}
-        if _calm(rounds):
+        if calm := _calm(rounds):
             known.put(thing, times)
-    return times
+    return times, calm
 
 
 def _in_turns(ways: Mapping[str, Layers]) -> dict[str, list[list[float]]]:

@@ -28,8 +28,9 @@ WAITS_US = 50_000
 def advice(found: Account) -> list[str]:
     """In plain words, the most useful first."""
     if found.asked < FEW_KEYS:
+        keys = "1 key" if found.asked == 1 else f"{found.asked} keys"
         return [
-            f"Only {found.asked} keys waited for the model: too few for advice "
+            f"Only {keys} waited for the model: too few for advice "
             f"(from {FEW_KEYS} on there is some)."
         ]
     facts = found.served.facts if found.served is not None else {}

@@ -184,10 +184,10 @@ def test_report_on_the_terminal_and_as_a_page(apart: None, run: Run, tmp_path: P
     assert (code, "Nothing has been recorded yet" in said) == (1, True)
     recorded(tmp_path)
     code, text, _ = run("report", "--days", "7", "--out", "page.html")
-    assert code == 0 and "python" in text and "Only 1 keys" in text
+    assert code == 0 and "python" in text and "Only 1 key waited" in text
     assert "</html>" in Path("page.html").read_text()
     code, text, _ = run("report", "--json")
-    assert code == 0 and '"advice": ["Only 1 keys' in text
+    assert code == 0 and '"advice": ["Only 1 key waited' in text
     code, _, said = run("report", "--out", "none/page.html")
     assert code == 1 and "name another --out" in said
     (tmp_path / "state" / "record-1.db").write_bytes(b"rubbish" * 2000)
