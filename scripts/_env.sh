@@ -11,6 +11,11 @@ SHOWN=$VENV/shown
 
 say() { printf '%s\n' "$*" >&2; }
 
+interrupted() {
+    say "Stopped. Run it again and it goes on; what is there already stays."
+    exit 130
+}
+
 find_python() {
     local candidate
     for candidate in python3 python3.13 python3.12 python3.11; do
@@ -61,6 +66,7 @@ install() {
     local python
     python=$(find_python)
     say "Installing completiond[$1] into .venv (a few minutes the first time) ..."
+    trap interrupted INT
     rm -f "$STAMP" "$SHOWN"
     if ! "$BIN/python" -c 'import pip' 2>/dev/null; then
         rm -rf "$VENV"
@@ -72,4 +78,5 @@ install() {
     "$BIN/python" -m pip install -qq --upgrade 'pip>=25'
     "$BIN/python" -m pip install --progress-bar off -c constraints.txt -e ".[$1]" | phases
     printf '%s %s\n' "$(fingerprint "$BIN/python")" "$1" >"$STAMP"
+    trap - INT
 }

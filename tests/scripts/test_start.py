@@ -50,7 +50,9 @@ def start(checkout: Path, *arguments: str) -> tuple[str, list[str]]:
     environ = os.environ | {"CALLS": str(calls)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
         give_up = time.monotonic() + PATIENCE_S
-        while process.poll() is None and "--wait" not in calls.read_text():
+        while process.poll() is None and not all(
+            call in calls.read_text() for call in ("serve", "--wait")
+        ):
             assert time.monotonic() < give_up, "it does not start"
         if "--once" not in arguments:
             process.send_signal(signal.SIGTERM)
