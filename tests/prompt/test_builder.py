@@ -31,12 +31,24 @@ def at(text: str, cursor: int | None = None, *, path: str = "src/a.py") -> Snaps
     return Snapshot.around(text, cursor, document="d", version=1, language="python", path=path)
 
 
-def builder(tokenizer: AnyTokenizer, template: str = "", **settings: object) -> PromptBuilder:
-    context = settings.pop("context", 4096)
-    assert isinstance(context, int)
-    completion = Completion(**settings)  # type: ignore[arg-type]
-    chosen = choose(tokenizer, template)
-    return PromptBuilder(tokenizer, chosen, context=context, completion=completion, eos_ids=[7])
+def builder(
+    tokenizer: AnyTokenizer,
+    template: str = "",
+    *,
+    context: int = 4096,
+    healing: bool | None = None,
+    weights: int = 0,
+    **settings: object,
+) -> PromptBuilder:
+    return PromptBuilder(
+        tokenizer,
+        choose(tokenizer, template),
+        context=context,
+        completion=Completion(**settings),  # type: ignore[arg-type]
+        eos_ids=[7],
+        healing=healing,
+        weights=weights,
+    )
 
 
 def said(tokenizer: AnyTokenizer, built: Built, kind: str) -> str:
@@ -65,14 +77,7 @@ def test_a_layout_that_nobody_chose_is_that_of_the_models_size() -> None:
     typed = {}
     for weights in (LARGE - 1, LARGE):
         for layout in ("auto", "long", "cursor"):
-            build = PromptBuilder(
-                ByteTokenizer(),
-                None,
-                context=4096,
-                completion=Completion(layout=layout),
-                eos_ids=[],
-                weights=weights,
-            ).build
+            build = builder(ByteTokenizer(), "none", layout=layout, weights=weights).build
             typed[weights, layout] = build(at(text, len(text)), max_tokens=8).typed.count("\n")
     assert typed[LARGE - 1, "auto"] == typed[LARGE, "long"] == typed[LARGE - 1, "long"] == 4
     assert typed[LARGE, "auto"] == typed[LARGE, "cursor"] == 0
@@ -84,14 +89,7 @@ def test_healing_takes_back_the_same_word_in_every_layout_or_nothing(
     layout: str, healing: bool
 ) -> None:
     text = "".join(f"line {n}\n" for n in range(30)) + "    total = val"
-    build = PromptBuilder(
-        ByteTokenizer(),
-        None,
-        context=4096,
-        completion=Completion(layout=layout),
-        eos_ids=[],
-        healing=healing,
-    ).build
+    build = builder(ByteTokenizer(), "none", layout=layout, healing=healing).build
     built = build(at(text, len(text)), max_tokens=8)
     assert built.healed == built.stop["healed"] == (" val" if healing else "")
     assert built.prefix + built.typed + built.healed == text
