@@ -149,6 +149,7 @@ class Patient:
             except EngineLoading:  # its engine has just been started again
                 if time.monotonic() >= give_up:
                     raise
+            await asyncio.sleep(POLL_S)
             message = replace(message, id=self.next_id())
 
     async def _loaded(self, give_up: float) -> None:

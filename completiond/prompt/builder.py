@@ -144,11 +144,9 @@ class PromptBuilder:
         self.context = context
         self._completion = completion
         self._off = off
-        layout = layout_of(completion.layout, weights)
-        self._anchored = layout != "cursor"
+        self._layout = layout_of(completion.layout, weights)
+        self._anchored = self._layout != "cursor"
         self._healing = self._anchored if healing is None else healing
-        self._long, self._line = layout == "long", layout == "line"
-        self._suffix_first = layout == "suffix_first"
         template_ids = template.stop_ids(tokenizer) if template else []
         self.stop_ids = sorted({*template_ids, *eos_ids})
         files = template.files if template else None
@@ -177,7 +175,7 @@ class PromptBuilder:
         after = after[len(_lf(closers)) :]
         budget = self._budget(max_tokens)
         split = self._split(_whole_lines(before, snapshot), budget.typed, kept.prefix)
-        near = self._line or (self._long and not _settled(split, kept))
+        near = self._layout == "line" or (self._layout == "long" and not _settled(split, kept))
         files = self._files(snapshot, chunks, budget.chunks) if chunks else []
         suffix = self._beginning(after, budget.suffix // NEAR if near else budget.suffix)
         assembly = _Assembly(kept.head)
@@ -216,7 +214,7 @@ class PromptBuilder:
 
         A new anchor leaves half of the room to what will be typed, so that it can stay.
         """
-        if self._long:
+        if self._layout == "long":
             stays = end_of(kept, before) if kept is not None else None
             if stays is not None:
                 yield stays, limit
@@ -245,10 +243,10 @@ class PromptBuilder:
             self._put_files(out, files)
         if template:
             out.control(ids(template.prefix))
-        if template and self._suffix_first:
+        if template and self._layout == "suffix_first":
             self._put_after(out, template, suffix)
         self._put_before(out, split, files, room)
-        if template and not self._suffix_first:
+        if template and self._layout != "suffix_first":
             self._put_after(out, template, suffix)
         out.text("typed", self._tokenizer.encode(split.typed))
 

@@ -96,7 +96,7 @@ class Bridge:
             language=opened.language,
             encoding=self.encoding,
         )
-        self._buffers[opened.uri] = Buffer(document)
+        self._buffers[opened.uri] = Buffer(document, keeps_secrets(uri_path(opened.uri)))
         self.context.opened(document)
 
     def change(self, uri: str, version: int | None, changes: Sequence[Change]) -> None:
@@ -144,7 +144,7 @@ class Bridge:
     def yanked(self, uri: str, text: str) -> None:
         """The person has copied this text, out of that buffer if the editor knows."""
         buffer = self._buffers.get(uri)
-        if uri and (buffer is None or keeps_secrets(uri_path(uri))):
+        if uri and (buffer is None or buffer.secret):
             return
         language = buffer.document.language if buffer is not None else ""
         self.context.yanked(relative_path(uri, self.folders) or "clipboard", language, text)
@@ -173,7 +173,7 @@ class Bridge:
         document = buffer.document if buffer else Document(request.uri, "", encoding=self.encoding)
         cursor = document.offset_at(request.position)
         key.of(document, cursor, relative_path(document.uri, self.folders))
-        key.reason = refusal(request, document if buffer else None, self.options)
+        key.reason = refusal(request, buffer, self.options)
         if key.reason or buffer is None:
             self.refused = Refused(key.reason, key.path, document.language, cursor)
             self.standing.refused(0, plainly(key.reason))

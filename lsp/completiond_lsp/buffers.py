@@ -53,9 +53,13 @@ class Ask:
 
 @dataclass(slots=True)
 class Buffer:
-    """An open document, its newest request, and the request whose answer was given last."""
+    """An open document, its newest request, and the request whose answer was given last.
+
+    `secret`: its file keeps secrets; a key must not ask the file system for that.
+    """
 
     document: Document
+    secret: bool
     newest: Ask | None = None
     shown: Ask | None = None
 

@@ -7,26 +7,24 @@ import time
 from dataclasses import dataclass, field
 
 from completiond.reasons import plainly
-from completiond.redaction import keeps_secrets
-from completiond_lsp.documents import Document
+from completiond_lsp.buffers import Buffer
 from completiond_lsp.options import Options
 from completiond_lsp.params import InlineRequest
-from completiond_lsp.paths import uri_path
 
 
-def refusal(request: InlineRequest, document: Document | None, options: Options) -> str:
+def refusal(request: InlineRequest, buffer: Buffer | None, options: Options) -> str:
     """Why nobody is asked about this key; empty if the daemon is."""
     if not options.enabled:
         return "switched_off"
-    if document is None:
+    if buffer is None:
         return "not_open"
-    if not options.wants(document.language):
+    if not options.wants(buffer.document.language):
         return "language_off"
-    if keeps_secrets(uri_path(request.uri)):
+    if buffer.secret:
         return "secret_file"
     if request.cursors > 1:
         return "several_cursors"
-    return "" if request.version in (None, document.version) else "outdated"
+    return "" if request.version in (None, buffer.document.version) else "outdated"
 
 
 @dataclass(frozen=True, slots=True)

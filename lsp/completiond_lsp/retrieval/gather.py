@@ -119,7 +119,7 @@ class Gatherer:
     def _found(
         self, question: Question, material: Material, chosen: "Chosen", end: float
     ) -> Iterator[Piece]:
-        own = Source(question.path, question.language, question.text)
+        own = question.source
         kin = family(own.language, own.path)
         imported = self._imported(own, material)
         known = {source.path for source, _ in imported} | {question.path}

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from completiond.redaction import is_secret_file
+from completiond.redaction import keeps_secrets
 from completiond_lsp.paths import relative_path, uri_path
 from completiond_lsp.retrieval.ask import Ask, Open
 from completiond_lsp.retrieval.gather import SHARES, Gatherer, Material
@@ -117,12 +117,11 @@ class Library:
         except ValueError:
             return False
         path = uri_path(uri)
-        if scheme not in QUOTED or is_secret_file(path):
+        if scheme not in QUOTED or keeps_secrets(path):
             return False
         if scheme == "untitled" or not self.workspace.roots:
             return True
-        real = self.workspace.inside(path)
-        return real is not None and not is_secret_file(real) and not self.workspace.ignores(path)
+        return self.workspace.inside(path) is not None and not self.workspace.ignores(path)
 
     def forget(self, uris: Iterable[str]) -> None:
         """These buffers are closed."""

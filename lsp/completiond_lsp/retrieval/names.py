@@ -5,10 +5,10 @@ text defines is read once and kept while the text stays as it is.
 """
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import takewhile
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from completiond_lsp.retrieval.definitions import (
     Definition,
@@ -20,6 +20,7 @@ from completiond_lsp.retrieval.definitions import (
 )
 from completiond_lsp.retrieval.grammars import by_tree
 from completiond_lsp.retrieval.imports import Import, imports
+from completiond_lsp.retrieval.kept import Kept
 from completiond_lsp.retrieval.languages import family
 from completiond_lsp.retrieval.receivers import OURSELVES, Receiver, bases, receivers, typed
 from completiond_lsp.retrieval.sources import Piece, Question, Source
@@ -46,10 +47,7 @@ LINES = 14
 """Of a definition; a longer one is quoted in outline."""
 MEMBERS = 1_300
 """Characters of all that can follow one dot."""
-TEXTS = 2_048
-"""Texts whose definitions are kept: what 200 open files import."""
 
-T = TypeVar("T")
 Imported = tuple[Source, Import]
 ByName = Mapping[str, Sequence[Definition]]
 
@@ -70,28 +68,6 @@ class Weighed(NamedTuple):
     source: Source
     definition: Definition | None
     members: bool = False
-
-
-class Kept(Generic[T]):
-    """What was read in each text, while the text and its language (their hash) stay as they are;
-    of the latest used ones. Holds no text."""
-
-    def __init__(self, read: Callable[[Source], T]) -> None:
-        self._read = read
-        self._kept: OrderedDict[str, tuple[int, T]] = OrderedDict()
-
-    def of(self, source: Source) -> T:
-        kept = self._kept.get(source.path)
-        stamp = hash((source.language, source.text))
-        if kept is not None and kept[0] == stamp:
-            self._kept.move_to_end(source.path)
-            return kept[1]
-        found = self._read(source)
-        self._kept[source.path] = stamp, found
-        self._kept.move_to_end(source.path)
-        if len(self._kept) > TEXTS:
-            self._kept.popitem(last=False)
-        return found
 
 
 class Known:
@@ -127,7 +103,7 @@ class Names:
 
     def wanted(self, question: Question, around: Around, end: float) -> Iterator[Piece]:
         """Pieces that define what the cursor's lines use, the weightiest first."""
-        own = Source(question.path, question.language, question.text)
+        own = question.source
         before = receivers(question)
         sources = [*(source for source, _ in around.imported), *around.near]
         known = self._read(own, sources, end)

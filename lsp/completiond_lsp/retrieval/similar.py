@@ -4,11 +4,12 @@ A text is cut into blocks once and kept cut; an edit costs the cutting of that o
 """
 
 import sys
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from completiond_lsp.retrieval.kept import Kept
 from completiond_lsp.retrieval.sources import Piece, Question, Source
 from completiond_lsp.retrieval.words import Words, words
 
@@ -55,13 +56,11 @@ class Found(NamedTuple):
 
 
 class Similar:
-    """Texts cut into blocks, the latest used last, under a bound."""
+    """Texts cut into blocks, and the windows of them that look like something."""
 
     def __init__(self, limit: int = MAX_BYTES) -> None:
         """`limit`: bytes."""
-        self._limit = limit
-        self._held = 0
-        self._cut: OrderedDict[str, tuple[int, Cut]] = OrderedDict()
+        self._cuts = Kept(_cut, cost=lambda cut: cut.bytes, most=limit)
 
     def find(self, question: Question, sources: Iterable[Source], most: int) -> list[Found]:
         """The best windows: first the best one of each text, then what else looks alike."""
@@ -76,7 +75,7 @@ class Similar:
 
     def _windows(self, wanted: Words, source: Source) -> list[Found]:
         """The windows of one text that are like enough and do not overlap, best first."""
-        cut = self._cut_of(source)
+        cut = self._cuts.of(source)
         scored: list[tuple[float, int]] = []
         for i, both in enumerate(_common(wanted, cut)):
             if both:
@@ -93,22 +92,9 @@ class Similar:
                 break
         return found
 
-    def _cut_of(self, source: Source) -> Cut:
-        kept = self._cut.get(source.path)
-        if kept is not None and kept[0] == hash(source.text):
-            self._cut.move_to_end(source.path)
-            return kept[1]
-        if kept is not None:
-            self._held -= self._cut.pop(source.path)[1].bytes
-        cut = _cut(source.lines)
-        self._cut[source.path] = hash(source.text), cut
-        self._held += cut.bytes
-        while self._held > self._limit and len(self._cut) > 1:
-            self._held -= self._cut.popitem(last=False)[1][1].bytes
-        return cut
 
-
-def _cut(lines: list[str]) -> Cut:
+def _cut(source: Source) -> Cut:
+    lines = source.lines
     said = [words("\n".join(lines[at : at + BLOCK])) for at in range(0, len(lines), BLOCK)]
     blocks: dict[str, int] = defaultdict(int)
     for at, block in enumerate(said):

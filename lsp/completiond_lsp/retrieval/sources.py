@@ -81,6 +81,11 @@ class Question:
     text: str
     line: int
 
+    @property
+    def source(self) -> Source:
+        """The text that the cursor is in."""
+        return Source(self.path, self.language, self.text)
+
 
 def source(path: str, language: str, text: str) -> Source | None:
     """The text as it may be quoted; None if nothing of it may be."""
